@@ -1,0 +1,1 @@
+"""Entry points: one blueprint per trigger family; each parses, calls one service and replies."""

@@ -1,0 +1,21 @@
+"""The timer that pings what is unavailable; the host runs it on one instance at a time."""
+
+from __future__ import annotations
+
+import azure.functions as func
+
+from shared import composition
+from shared.domain.ping import schedule_of
+
+
+def make_blueprint() -> func.Blueprint:
+    """Made from the settings, since the ping interval is the timer's schedule."""
+    blueprint = func.Blueprint()  # type: ignore[no-untyped-call]  # the library leaves its __init__ untyped
+    schedule = schedule_of(composition.settings().ping_primary_interval)
+
+    # Without a monitor: a tick that was missed while no instance ran is not made up for, the next one is soon.
+    @blueprint.timer_trigger(arg_name="timer", schedule=schedule, use_monitor=False)
+    async def ping_primary(timer: func.TimerRequest) -> None:
+        await composition.runtime().pinger.ping_what_is_due()
+
+    return blueprint

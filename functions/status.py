@@ -1,0 +1,96 @@
+"""GET /api/pair: the state of the pair as JSON."""
+
+# mypy: disallow-untyped-decorators=False
+# The durable library ships no type information, so its decorators have none.
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from functions.coordinator import Coordinator
+from functions.entities import shown
+from shared import composition
+from shared.domain.durations import format_duration
+from shared.services.status import PairStatus, QueueStatus
+
+blueprint = df.Blueprint()
+
+
+@blueprint.route(route="pair", methods=["GET"], auth_level=func.AuthLevel.FUNCTION)
+@blueprint.durable_client_input(client_name="client")
+async def pair_status(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
+    status = await composition.runtime().status.collect()
+    body = {**as_json(status), "coordination": await Coordinator.with_client(client).tell()}
+    return func.HttpResponse(json.dumps(body, default=str), mimetype="application/json")
+
+
+def as_json(status: PairStatus) -> dict[str, Any]:
+    return {
+        "pair": {"primary": status.pair.primary.name, "secondary": status.pair.secondary.name},
+        "at": status.at.isoformat(),
+        "options": _options(),
+        "factories": {
+            side.value: {
+                "state": factory.state.value,
+                "since": factory.since.isoformat() if factory.since else None,
+                "reason": factory.reason,
+                "by": factory.by,
+            }
+            for side, factory in status.factories.items()
+        },
+        "entities": [{"path": path, **shown(state)} for path, state in status.entities],
+        "backlog": {
+            "waiting": _sum(status, "active"),
+            "drain": _drain(status),
+            "queues": [_queue(queue) for queue in status.queues],
+        },
+        "paired_at": status.pairing.at.isoformat() if status.pairing else None,
+        "warnings": list(status.warnings),
+    }
+
+
+def _options() -> dict[str, Any]:
+    settings = composition.settings()
+    durations = ("failover_interval", "ping_primary_interval", "partner_grace", "send_deadline", "state_refresh")
+    return {
+        "backlog_queue_count": settings.backlog_queue_count,
+        "enable_syphon": settings.enable_syphon,
+        "divert_while_suspect": settings.divert_while_suspect,
+        "primary_attempt_timeout": format_duration(settings.primary_attempt_timeout),
+        **{name: format_duration(getattr(settings, name)) for name in durations},
+    }
+
+
+def _queue(queue: QueueStatus) -> dict[str, Any]:
+    depth = queue.depth
+    return {
+        "path": queue.path,
+        "in_rotation": queue.in_rotation,
+        "out_since": queue.outage.since.isoformat() if queue.outage else None,
+        "out_reason": queue.outage.reason if queue.outage else None,
+        "active": depth.active if depth else None,
+        "dead_lettered": depth.dead_lettered if depth else None,
+        "scheduled": depth.scheduled if depth else None,
+        "oldest": depth.oldest.isoformat() if depth and depth.oldest else None,
+        "forwarded": queue.drain.forwarded if queue.drain else None,
+        "rate": queue.drain.rate if queue.drain else None,
+        "seconds_left": queue.seconds_left,
+        "problem": queue.problem,
+    }
+
+
+def _sum(status: PairStatus, count: str) -> int | None:
+    """Of all queues, or None when not one could be asked."""
+    known = [getattr(queue.depth, count) for queue in status.queues if queue.depth is not None]
+    return sum(known) if known else None
+
+
+def _drain(status: PairStatus) -> dict[str, Any]:
+    """The backlog is empty when its slowest queue is."""
+    drains = [queue.drain for queue in status.queues if queue.drain is not None]
+    left = [queue.seconds_left for queue in status.queues if queue.seconds_left is not None]
+    return {"rate": sum(drain.rate for drain in drains), "seconds_left": max(left) if left else None}

@@ -1,0 +1,1 @@
+"""An embedded broker that speaks Azure Service Bus on one machine."""

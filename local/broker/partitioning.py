@@ -1,0 +1,22 @@
+"""Which of an entity's partitions a message belongs to."""
+
+from __future__ import annotations
+
+import zlib
+
+from .content import Content
+
+PARTITION_COUNT = 16
+
+
+def partition_of_key(key: str, partition_count: int) -> int:
+    """The same key always lands in the same partition, also after a restart."""
+    return zlib.crc32(key.encode()) % partition_count
+
+
+def choose_partition(content: Content, partition_count: int, detects_duplicates: bool) -> int | None:
+    """Session id, else partition key, else the message id where duplicates are detected; None = any partition."""
+    key = content.session_id if content.session_id is not None else content.partition_key
+    if key is None and detects_duplicates:
+        key = content.message_id
+    return None if key is None else partition_of_key(key, partition_count)

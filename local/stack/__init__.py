@@ -1,0 +1,1 @@
+"""Everything on one machine: broker, storage and host as child processes under one roof."""

@@ -1,0 +1,55 @@
+"""What `python -m local` was asked for, and the two namespaces that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local.stack.ports import LOOPBACK, Port
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The key in the example settings; the broker listens on this machine only, so it protects nothing.
+DEVELOPMENT_KEY = "local-development-only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackOptions:
+    """What `python -m local` was asked for. Ports: None takes the usual one or a free one, 0 always a free one."""
+
+    settings_file: Path | None = None
+    data: Path = ROOT / ".data"
+    entities: Path = ROOT / "local" / "entities.json"
+    primary: str | None = None
+    secondary: str | None = None
+    storage: str | None = None
+    bind: str = LOOPBACK
+    ports: Mapping[str, int | None] = field(default_factory=dict)
+    fresh: bool = False
+    verbose: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One namespace: served here on two ports, or somewhere else."""
+
+    name: str
+    setting: str
+    elsewhere: str | None
+    amqp: Port | None = None
+    admin: Port | None = None
+
+    def settings(self) -> dict[str, str]:
+        """App settings that lead to it."""
+        if self.amqp is not None:
+            string = (
+                f"Endpoint=sb://{LOOPBACK}:{self.amqp.number};SharedAccessKeyName=RootManageSharedAccessKey;"
+                f"SharedAccessKey={DEVELOPMENT_KEY};UseDevelopmentEmulator=true;"
+            )
+            return {self.setting: string, f"{self.name.upper()}_NAMESPACE_NAME": self.name}
+        assert self.elsewhere is not None
+        # The name of a namespace in Azure is part of its address; an emulator elsewhere needs it set.
+        named = {} if "UseDevelopmentEmulator" in self.elsewhere else {f"{self.name.upper()}_NAMESPACE_NAME": ""}
+        if "=" in self.elsewhere:
+            return {self.setting: self.elsewhere, **named}
+        return {self.setting: "", f"{self.setting}__fullyQualifiedNamespace": self.elsewhere, **named}

@@ -1,0 +1,174 @@
+"""Links over the azure-servicebus SDK: one client and one sender each, never shared, never used concurrently."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from azure.servicebus import ServiceBusMessageBatch
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError
+
+from shared.adapters.sdk_failures import classify, detail_of
+from shared.adapters.sdk_messages import sdk_message
+from shared.connections import NamespaceConnection
+from shared.domain.failures import Failure
+from shared.domain.message import Outgoing
+from shared.domain.pair import EntityPath, Side
+from shared.ports import Packed, SendFailed
+
+if TYPE_CHECKING:
+    from azure.core.credentials_async import AsyncTokenCredential
+
+# Retrying is ours: the SDK's own would hold a caller beyond the deadline (retry_total 3 takes 11 s at least).
+_NO_SDK_RETRIES = 0
+# A batch travels with a copy of its first message's ids, which the SDK does not count.
+_BATCH_HEADROOM_BYTES = 1024
+# Large enough to measure any message with; nothing is sent with it.
+_MEASURING_BYTES = 2**31
+
+# Without an answer from the service nobody knows whether the message arrived.
+_INDEFINITE = (Failure.CONNECTION, Failure.TIMEOUT, Failure.SERVICE_ERROR)
+
+
+class SdkLink:
+    def __init__(
+        self, connection: NamespaceConnection, path: EntityPath, credential: AsyncTokenCredential | None
+    ) -> None:
+        self._path = path
+        self._client = sdk_client(connection, credential)
+        # A sender to a topic and one to a queue are the same thing on the wire.
+        self._sender: ServiceBusSender = self._client.get_queue_sender(str(path))
+        self._batch_bytes_max: int | None = None
+
+    async def open(self) -> None:
+        if self._batch_bytes_max is not None:
+            return
+        try:
+            batch = await self._sender.create_message_batch()
+        except Exception as error:
+            raise _failed(error, indefinite=False) from error
+        self._batch_bytes_max = batch.max_size_in_bytes
+
+    async def pack(self, parcels: Sequence[Sequence[Outgoing]]) -> Packed:
+        if self._batch_bytes_max is None:
+            await self.open()
+        if len(parcels) == 1 and len(parcels[0]) == 1:
+            return self._pack_single(parcels[0][0])
+        batch = await self._new_batch()
+        refused: dict[int, SendFailed] = {}
+        taken = 0
+        for index, parcel in enumerate(parcels):
+            try:
+                natives = [_native(message) for message in parcel]
+                if not await self._add(batch, natives):
+                    break
+            except Exception as error:
+                refused[index] = _failed(error, indefinite=False)
+            taken += 1
+        if taken == 0:
+            return self._pack_oversized(parcels[0])
+        return Packed(taken=taken, refused=refused, load=batch)
+
+    def _pack_single(self, message: Outgoing) -> Packed:
+        try:
+            return Packed(taken=1, refused={}, load=_native(message))
+        except Exception as error:
+            return Packed(taken=1, refused={0: _failed(error, indefinite=False)}, load=None)
+
+    async def _new_batch(self) -> ServiceBusMessageBatch:
+        assert self._batch_bytes_max is not None
+        return await self._sender.create_message_batch(self._batch_bytes_max - _BATCH_HEADROOM_BYTES)
+
+    async def _add(self, batch: ServiceBusMessageBatch, natives: list[Any]) -> bool:
+        """Whether the whole parcel fits. A parcel of several is measured first: nothing can be taken out of a batch."""
+        if len(natives) > 1 and not await self._all_fit(batch, natives):
+            return False
+        try:
+            for native in natives:
+                batch.add_message(native)
+        except MessageSizeExceededError:
+            return False
+        return True
+
+    async def _all_fit(self, batch: ServiceBusMessageBatch, natives: list[Any]) -> bool:
+        room = batch.max_size_in_bytes - batch.size_in_bytes
+        empty = ServiceBusMessageBatch(_MEASURING_BYTES).size_in_bytes
+        return measure(natives) - empty <= room
+
+    def _pack_oversized(self, parcel: Sequence[Outgoing]) -> Packed:
+        """A single message may be larger than a batch; whether it is too large is the service's word."""
+        if len(parcel) == 1:
+            return self._pack_single(parcel[0])
+        assert self._batch_bytes_max is not None
+        limit = self._batch_bytes_max - _BATCH_HEADROOM_BYTES
+        over = measure([_native(message) for message in parcel]) - limit
+        detail = f"{len(parcel)} messages in one batch are {over} bytes over the limit of {limit} bytes"
+        return Packed(taken=1, refused={0: SendFailed(Failure.MESSAGE_TOO_LARGE, detail, bytes_over=over)}, load=None)
+
+    async def send(self, packed: Packed) -> None:
+        if packed.load is None:
+            return
+        try:
+            await self._sender.send_messages(packed.load)  # type: ignore[arg-type]  # native objects of the SDK
+        except Exception as error:
+            raise self._send_failed(error, packed.load) from error
+
+    def _send_failed(self, error: Exception, load: object) -> SendFailed:
+        failed = _failed(error, indefinite=classify(error) in _INDEFINITE)
+        if failed.failure is not Failure.MESSAGE_TOO_LARGE:
+            return failed
+        limit = self._batch_bytes_max or 0
+        size = load.size_in_bytes if isinstance(load, ServiceBusMessageBatch) else measure([load])
+        over = max(size - limit, 1)
+        detail = f"the message has {size} bytes, {over} more than the limit of {limit}"
+        return SendFailed(Failure.MESSAGE_TOO_LARGE, detail, bytes_over=over)
+
+    async def close(self) -> None:
+        await self._sender.close()
+        await self._client.close()
+
+
+class SdkLinks:
+    """Links to either namespace of the pair."""
+
+    def __init__(
+        self,
+        connections: Mapping[Side, NamespaceConnection],
+        credentials: Mapping[Side, AsyncTokenCredential | None],
+    ) -> None:
+        self._connections = connections
+        self._credentials = credentials
+
+    def to(self, side: Side, path: EntityPath) -> SdkLink:
+        return SdkLink(self._connections[side], path, self._credentials[side])
+
+
+def measure(natives: Sequence[Any]) -> int:
+    """Bytes that these messages take in a batch, as the SDK itself counts them."""
+    batch = ServiceBusMessageBatch(_MEASURING_BYTES)
+    for native in natives:
+        batch.add_message(native)
+    return batch.size_in_bytes
+
+
+def _native(message: Outgoing) -> Any:
+    return message.native if message.native is not None else sdk_message(message.read())
+
+
+def sdk_client(connection: NamespaceConnection, credential: AsyncTokenCredential | None) -> ServiceBusClient:
+    if connection.connection_string is not None:
+        text = connection.connection_string.reveal()
+        return ServiceBusClient.from_connection_string(text, retry_total=_NO_SDK_RETRIES)
+    if credential is None:
+        raise ValueError(f"{connection.setting} connects by identity, which needs a credential")
+    return ServiceBusClient(connection.address, credential, retry_total=_NO_SDK_RETRIES)
+
+
+def _failed(error: Exception, *, indefinite: bool) -> SendFailed:
+    if isinstance(error, SendFailed):
+        return error
+    if isinstance(error, asyncio.CancelledError):
+        raise error
+    return SendFailed(classify(error), detail_of(error), indefinite=indefinite)

@@ -1,0 +1,216 @@
+"""The only place where the app's real parts are put together."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import random
+import uuid
+import weakref
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from shared.adapters.administration import Administration
+from shared.adapters.backlog_receiver import SdkBacklogQueues
+from shared.adapters.credentials import credential_for
+from shared.adapters.factories import TableFactoryStore
+from shared.adapters.log_telemetry import LogTelemetry
+from shared.adapters.sdk_messages import outgoing_from
+from shared.adapters.servicebus import SdkLinks
+from shared.adapters.system_clock import SystemClock
+from shared.adapters.tables import TableStateStore
+from shared.domain.backlog import backlog_queue_paths
+from shared.domain.message import Outgoing
+from shared.domain.pair import Side
+from shared.ports import Telemetry
+from shared.services.backlog_sender import BacklogSender
+from shared.services.closing import Closing
+from shared.services.entity_facts import EntityFacts
+from shared.services.factory_watch import FactoryWatch, WatchedLinks
+from shared.services.failover_sender import FailoverSender, SendOptions
+from shared.services.lanes import Lanes
+from shared.services.pair_state import PairState
+from shared.services.pairing import Pairing
+from shared.services.pinger import Pinger, PingOptions
+from shared.services.status import Status
+from shared.services.syphon import Syphon, SyphonOptions
+from shared.services.syphon_desk import Desk
+from shared.settings import Settings
+
+
+@functools.cache
+def settings() -> Settings:
+    """The app's settings, read from its environment once; ConfigurationError lists everything wrong with them."""
+    return Settings.from_env(os.environ)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """The app's parts for one event loop; SDK clients belong to the loop they were made in."""
+
+    settings: Settings
+    sender: FailoverSender
+    state: PairState
+    pairing: Pairing
+    status: Status
+    pinger: Pinger
+    syphon: Syphon
+    closing: Closing
+    watch: FactoryWatch
+    to_outgoing: Callable[[object], Outgoing]
+    closers: tuple[Callable[[], Coroutine[Any, Any, None]], ...]
+
+    async def close(self) -> None:
+        for close in self.closers:
+            await close()
+
+
+def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_file: str | None = None) -> Runtime:
+    """Call it in the event loop that is going to use it. Nothing is connected before it is needed."""
+    clock, telemetry = SystemClock(), telemetry or LogTelemetry()
+    connections = {Side.PRIMARY: settings.primary, Side.SECONDARY: settings.secondary}
+    credentials = {
+        side: None if connection.connection_string is not None else credential_for(connection.client_id)
+        for side, connection in connections.items()
+    }
+    storage = settings.state_storage
+    storage_credential = None if storage.connection_string is not None else credential_for(storage.client_id)
+    store = TableStateStore(storage, settings.pair.name, storage_credential)
+    primary, secondary = (
+        Administration(connections[side], credentials[side], authority_file=authority_file) for side in Side
+    )
+    state = PairState(
+        store=store,
+        clock=clock,
+        telemetry=telemetry,
+        queues=backlog_queue_paths(settings.pair.primary, settings.backlog_queue_count),
+        failover_interval=settings.failover_interval,
+        refresh_every=settings.state_refresh,
+        instance=f"{os.getpid()}-{uuid.uuid4().hex[:8]}",
+    )
+    closing = Closing(
+        store=TableFactoryStore(store), state=state, clock=clock, telemetry=telemetry, grace=settings.partner_grace
+    )
+    watch = FactoryWatch(closing=closing, state=state, clock=clock)
+    links = WatchedLinks(SdkLinks(connections, credentials), watch)
+    lanes, facts = Lanes(links), EntityFacts(primary)
+    backlog = BacklogSender(
+        state=state,
+        lanes=lanes,
+        links=links,
+        attempt_timeout=settings.primary_attempt_timeout,
+        rng=random.Random(),
+    )
+    sender = FailoverSender(
+        pair=settings.pair,
+        options=_send_options(settings),
+        state=state,
+        lanes=lanes,
+        backlog=backlog,
+        clock=clock,
+        telemetry=telemetry,
+        facts=facts,
+    )
+    pairing = Pairing(
+        pair=settings.pair,
+        count=settings.backlog_queue_count,
+        admin=secondary,
+        store=store,
+        state=state,
+        clock=clock,
+    )
+    pinger = Pinger(
+        options=_ping_options(settings),
+        state=state,
+        links=links,
+        facts=facts,
+        clock=clock,
+        telemetry=telemetry,
+    )
+    backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY])
+    syphon = Syphon(
+        options=_syphon_options(settings),
+        queues=backlog_queues,
+        links=links,
+        facts=facts,
+        desk=Desk(
+            state=state,
+            store=store,
+            clock=clock,
+            telemetry=telemetry,
+            rng=random.Random(),
+            rate_limit=settings.syphon_rate_limit or None,
+        ),
+    )
+    status = Status(
+        pair=settings.pair, state=state, sender=sender, admin=secondary, queues=backlog_queues, clock=clock
+    )
+    used_credentials = [one for one in (*credentials.values(), storage_credential) if one is not None]
+    return Runtime(
+        settings=settings,
+        sender=sender,
+        state=state,
+        pairing=pairing,
+        status=status,
+        pinger=pinger,
+        syphon=syphon,
+        closing=closing,
+        watch=watch,
+        to_outgoing=outgoing_from,
+        closers=(
+            facts.close,
+            pairing.close,
+            status.close,
+            pinger.close,
+            syphon.close,
+            backlog.close,
+            lanes.close,
+            watch.settled,
+            state.close,
+            primary.close,
+            secondary.close,
+            *(one.close for one in used_credentials),
+        ),
+    )
+
+
+def _send_options(settings: Settings) -> SendOptions:
+    return SendOptions(
+        send_deadline=settings.send_deadline,
+        attempt_timeout=settings.primary_attempt_timeout,
+        partitioned_attempt_timeout=settings.partitioned_attempt_timeout,
+        divert_while_suspect=settings.divert_while_suspect,
+    )
+
+
+def _ping_options(settings: Settings) -> PingOptions:
+    return PingOptions(
+        interval=settings.ping_primary_interval,
+        attempt_timeout=settings.primary_attempt_timeout,
+        partitioned_attempt_timeout=settings.partitioned_attempt_timeout,
+        successes_needed=settings.ping_successes,
+        all_partitions=settings.ping_all_partitions,
+    )
+
+
+def _syphon_options(settings: Settings) -> SyphonOptions:
+    return SyphonOptions(
+        attempt_timeout=settings.primary_attempt_timeout,
+        partitioned_attempt_timeout=settings.partitioned_attempt_timeout,
+        slack=settings.state_refresh + settings.send_deadline,
+        restart_clock=settings.syphon_restart_time_to_live,
+    )
+
+
+_runtimes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Runtime] = weakref.WeakKeyDictionary()
+
+
+def runtime() -> Runtime:
+    """This event loop's own parts, built on first use. The Functions worker has one loop for all async functions."""
+    loop = asyncio.get_running_loop()
+    if loop not in _runtimes:
+        _runtimes[loop] = build(settings())
+        _runtimes[loop].pairing.start_if_needed()
+    return _runtimes[loop]

@@ -1,0 +1,1 @@
+"""The verbs: they carry out what the domain decides, through ports."""

@@ -1,0 +1,278 @@
+"""Sends a message to its entity, or, while that is unavailable, to a backlog queue on its behalf."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from shared.domain.availability import Event, Route, Suspect, Unavailable, route
+from shared.domain.backlog import is_backlog_path
+from shared.domain.envelope import refuse_transfer_properties
+from shared.domain.factory import FactoryState
+from shared.domain.failures import Failure, counts
+from shared.domain.keys import check_keys
+from shared.domain.message import Outgoing
+from shared.domain.pair import EntityPath, Pair, Side
+from shared.errors import (
+    EntityNotFound,
+    MessageTooLarge,
+    Misconfigured,
+    Overloaded,
+    PairClosed,
+    PairFaulted,
+    PrimaryFailed,
+    Rejected,
+    SendError,
+)
+from shared.ports import Clock, SendFailed, Telemetry
+from shared.services.backlog_sender import BacklogSender
+from shared.services.entity_facts import EntityFacts
+from shared.services.lane import Lane
+from shared.services.lanes import Lanes
+from shared.services.pair_state import PairState
+from shared.services.parcels import Delivered, Flushed, LaneFull
+from shared.telemetry_events import CredentialsRefused, FailureCounted, SendAccepted, SendRefused
+
+_LOGGER = logging.getLogger(__name__)
+
+#: Entities whose largest message is remembered; anybody may name any number of them.
+PATHS_MAX = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendOptions:
+    send_deadline: timedelta
+    attempt_timeout: timedelta
+    partitioned_attempt_timeout: timedelta
+    divert_while_suspect: bool
+
+
+class Sent(NamedTuple):
+    """The messages are accepted; a detour is a result like any other."""
+
+    via: Route
+    message_ids: tuple[str, ...]
+    backlog_queue: EntityPath | None = None
+    possible_duplicate: bool = False
+
+
+@dataclass(slots=True)
+class _Journey:
+    """One call of send on its way."""
+
+    path: EntityPath
+    messages: Sequence[Outgoing]
+    started: float
+    deadline: float
+    indefinite: bool = False
+
+
+class FailoverSender:
+    def __init__(
+        self,
+        *,
+        pair: Pair,
+        options: SendOptions,
+        state: PairState,
+        lanes: Lanes,
+        backlog: BacklogSender,
+        clock: Clock,
+        telemetry: Telemetry,
+        facts: EntityFacts,
+    ) -> None:
+        self._pair = pair
+        self._send_deadline_s = options.send_deadline.total_seconds()
+        self._attempt_s = options.attempt_timeout.total_seconds()
+        self._partitioned_attempt_s = options.partitioned_attempt_timeout.total_seconds()
+        self._diverts_while_suspect = options.divert_while_suspect
+        self._state = state
+        self._lanes = lanes
+        self._backlog = backlog
+        self._clock = clock
+        self._telemetry = telemetry
+        self._facts = facts
+        #: Largest body sent to each entity, for the warning that its messages may not fit the backlog.
+        self.largest_body_bytes: dict[EntityPath, int] = {}
+        state.on_unavailable = self._stop_sending_to_primary
+
+    async def send(self, path: EntityPath, messages: Sequence[Outgoing]) -> Sent:
+        """Sends the messages as one: all are accepted, or none, or an error of shared.errors says why not."""
+        self._check(path, messages)
+        now = asyncio.get_running_loop().time()
+        if not self._state.is_fresh(now):
+            await self._state.in_use()
+        self._refuse_when_closed()
+        journey = _Journey(path, messages, now, now + self._send_deadline_s)
+        try:
+            if route(self._state.availability(path)) is Route.BACKLOG:
+                sent = await self._divert(journey)
+            else:
+                lane, deadline = self._primary_lane(journey)
+                try:
+                    delivered = await lane.send(messages, deadline=deadline)
+                except (SendFailed, Flushed, LaneFull) as failed:
+                    sent = await self._not_sent_to_primary(journey, failed)
+                else:
+                    self._state.succeeded(path)
+                    self._facts.learn(path)
+                    sent = _sent(journey, delivered)
+        except Exception as error:
+            if isinstance(error, SendError):
+                error.indefinite |= journey.indefinite
+            self._record_refusal(journey, error)
+            raise
+        self._record(journey, sent)
+        return sent
+
+    def _check(self, path: EntityPath, messages: Sequence[Outgoing]) -> None:
+        if path not in self.largest_body_bytes:
+            if is_backlog_path(self._pair.primary, path):
+                raise Rejected("This path is reserved: backlog queues are filled by the pair alone.", path=path)
+            if len(self.largest_body_bytes) < PATHS_MAX:
+                self.largest_body_bytes[path] = 0
+        for message in messages:
+            check_keys(
+                message_id=message.message_id, session_id=message.session_id, partition_key=message.partition_key
+            )
+            refuse_transfer_properties(message.property_names)
+            if message.body_bytes > self.largest_body_bytes.get(path, message.body_bytes):
+                self.largest_body_bytes[path] = message.body_bytes
+
+    def _refuse_when_closed(self) -> None:
+        factories = self._state.factories
+        for factory in factories.values():
+            if factory.is_open:
+                return
+        reasons = "; ".join(f"{side.value} {one.state.value}: {one.reason}" for side, one in factories.items())
+        faulted = any(factory.state is FactoryState.FAULTED for factory in factories.values())
+        error = PairFaulted if faulted else PairClosed
+        raise error(f"The pair takes no messages until it is opened again ({reasons}).", pair=self._pair.name)
+
+    # -- the primary
+
+    def _primary_lane(self, journey: _Journey) -> tuple[Lane, float]:
+        partitioned = self._facts.is_partitioned(journey.path)
+        attempt_s = self._partitioned_attempt_s if partitioned else self._attempt_s
+        lane = self._lanes.to(Side.PRIMARY, journey.path)
+        # Of an entity that nobody could ask about, batches keep to one key each.
+        lane.mixes_keys = partitioned is False
+        return lane, min(journey.deadline, journey.started + attempt_s)
+
+    async def _not_sent_to_primary(self, journey: _Journey, failed: SendFailed | Flushed | LaneFull) -> Sent:
+        if isinstance(failed, LaneFull):
+            raise Overloaded(path=journey.path) from None
+        if isinstance(failed, SendFailed):
+            return await self._primary_failed(journey, failed)
+        journey.indefinite |= failed.indefinite
+        return await self._divert(journey)
+
+    async def _primary_failed(self, journey: _Journey, failed: SendFailed) -> Sent:
+        path = journey.path
+        journey.indefinite |= failed.indefinite
+        if not counts(failed.failure, entity_is_known=self._state.has_accepted(path)):
+            raise self._refusal(Side.PRIMARY, path, failed)
+        reason = f"{failed.failure.value}: {failed.detail}"
+        self._telemetry.emit(
+            FailureCounted(at=self._clock.now(), path=path, failure=failed.failure.value, detail=failed.detail)
+        )
+        state = self._state.happened(path, Event.SEND_FAILED, reason)
+        diverts = isinstance(state, Unavailable) or (isinstance(state, Suspect) and self._diverts_while_suspect)
+        if diverts:
+            return await self._divert(journey)
+        text = f"The primary failed ({reason}) and failover is not engaged; send again."
+        raise PrimaryFailed(text, path=path, indefinite=journey.indefinite)
+
+    def _refusal(self, side: Side, path: EntityPath, failed: SendFailed) -> Exception:
+        """What the caller is told about a failure that is not the service's."""
+        match failed.failure:
+            case Failure.ENTITY_NOT_FOUND:
+                self._lanes.drop(side, path)
+                return EntityNotFound(path=path)
+            case Failure.UNAUTHORIZED:
+                return self._misconfigured(side, path, failed)
+            case Failure.MESSAGE_TOO_LARGE:
+                return MessageTooLarge(f"The message is too large: {failed.detail}.", path=path)
+            case Failure.MESSAGE_REJECTED:
+                return Rejected(f"The message was rejected: {failed.detail}", path=path)
+            case _:
+                return PrimaryFailed(f"{failed.failure.value}: {failed.detail}", path=path)
+
+    def _misconfigured(self, side: Side, path: EntityPath, failed: SendFailed) -> Misconfigured:
+        _LOGGER.critical(
+            "the %s namespace refuses this app's credentials for %s; nothing fails over for that: %s",
+            side.value,
+            path,
+            failed.detail,
+        )
+        self._telemetry.emit(
+            CredentialsRefused(at=self._clock.now(), side=side.value, path=path, detail=failed.detail)
+        )
+        return Misconfigured(f"The {side.value} namespace refused the app's credentials.", path=path)
+
+    def _stop_sending_to_primary(self, path: EntityPath) -> None:
+        lane = self._lanes.find(Side.PRIMARY, path)
+        if lane is not None:
+            lane.flush()
+
+    # -- the backlog
+
+    async def _divert(self, journey: _Journey) -> Sent:
+        spent = timedelta(seconds=asyncio.get_running_loop().time() - journey.started)
+        try:
+            queue, delivered = await self._backlog.send(
+                journey.path, journey.messages, spent=spent, deadline=journey.deadline
+            )
+        except SendFailed as failed:
+            raise self._refusal(Side.SECONDARY, journey.path, failed) from failed
+        except LaneFull:
+            raise Overloaded(path=journey.path) from None
+        return _sent(journey, delivered, queue)
+
+    # -- records
+
+    def _record(self, journey: _Journey, sent: Sent) -> None:
+        if sent.backlog_queue is None and not sent.possible_duplicate and not self._telemetry.wants_every_send:
+            return
+        now, seconds = self._clock.now(), asyncio.get_running_loop().time() - journey.started
+        for message in journey.messages:
+            self._telemetry.emit(
+                SendAccepted(
+                    at=now,
+                    path=journey.path,
+                    message_id=message.message_id,
+                    backlog_queue=sent.backlog_queue,
+                    seconds=seconds,
+                    body_bytes=message.body_bytes,
+                    possible_duplicate=sent.possible_duplicate,
+                )
+            )
+
+    def _record_refusal(self, journey: _Journey, error: Exception) -> None:
+        now, seconds = self._clock.now(), asyncio.get_running_loop().time() - journey.started
+        journey.indefinite |= isinstance(error, SendError) and error.indefinite
+        for message in journey.messages:
+            self._telemetry.emit(
+                SendRefused(
+                    at=now,
+                    path=journey.path,
+                    message_id=message.message_id,
+                    reason=type(error).__name__,
+                    seconds=seconds,
+                    indefinite=journey.indefinite,
+                )
+            )
+
+
+def _sent(journey: _Journey, delivered: Delivered, queue: EntityPath | None = None) -> Sent:
+    messages = journey.messages
+    one = len(messages) == 1
+    return Sent(
+        via=Route.PRIMARY if queue is None else Route.BACKLOG,
+        message_ids=(messages[0].message_id,) if one else tuple(message.message_id for message in messages),
+        backlog_queue=queue,
+        possible_duplicate=journey.indefinite or delivered.possible_duplicate,
+    )

@@ -1,0 +1,373 @@
+"""What this instance knows about the pair: its own observations, and what all instances share.
+
+Sends look here and nowhere else: reading is a dictionary look-up, and changes take effect at once. A background task
+carries changes to shared state and brings those of other instances, every STATE_REFRESH. When shared state cannot be
+reached, the instance goes on with what it knows, says so, and catches up later.
+
+Suspicion is this instance's own. Shared are: unavailable, available again, queues out of the rotation, factories.
+Of two shared changes the later one wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shared.domain.availability import Availability, Available, Event, Moment, Suspect, Unavailable, transition
+from shared.domain.factory import Factory
+from shared.domain.pair import EntityPath, Side
+from shared.domain.rotation import Outage, Rotation
+from shared.domain.syphon import Drain
+from shared.errors import StateUnreachable
+from shared.ports import (
+    Clock,
+    EntityRecord,
+    PairingRecord,
+    QueueRecord,
+    SharedState,
+    StateStore,
+    StorageTrouble,
+    Telemetry,
+)
+from shared.telemetry_events import AvailabilityChanged, RotationChanged, StateStorageChanged
+
+_LOGGER = logging.getLogger(__name__)
+
+#: How long the first send of an instance waits for shared state; it goes on without after that.
+FIRST_LOAD_SECONDS_MAX = 1.0
+#: Without a send for so long, refreshing stops until the next one.
+IDLE_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class _Entity:
+    path: EntityPath
+    availability: Availability = field(default_factory=Available)
+    #: When the shared part last changed, as far as known here.
+    shared_at: datetime | None = None
+    accepted: bool = False
+    #: Shared state does not have our latest yet.
+    unsaved: bool = False
+
+
+@dataclass(slots=True)
+class _Queue:
+    shared_at: datetime | None = None
+    unsaved: bool = False
+
+
+class PairState:
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        clock: Clock,
+        telemetry: Telemetry,
+        queues: tuple[EntityPath, ...],
+        failover_interval: timedelta,
+        refresh_every: timedelta,
+        instance: str,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._telemetry = telemetry
+        self._failover_interval = failover_interval
+        self._refresh_every_s = refresh_every.total_seconds()
+        self._instance = instance
+        self._entities: dict[str, _Entity] = {}
+        self._queues: dict[EntityPath, _Queue] = {queue: _Queue() for queue in queues}
+        self.rotation = Rotation(queues=queues)
+        self.factories: dict[Side, Factory] = {side: Factory() for side in Side}
+        self.pairing: PairingRecord | None = None
+        self.drains: tuple[Drain, ...] = ()
+        #: Why shared state cannot be reached, while it cannot.
+        self.trouble: str | None = None
+        self.refreshed_at: datetime | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._first_load: asyncio.Event = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._used_at = 0.0
+        #: Called with an entity's path when it becomes unavailable.
+        self.on_unavailable: Callable[[EntityPath], None] = lambda path: None
+
+    # -- reading
+
+    def availability(self, path: EntityPath) -> Availability:
+        """The entity's state now; suspicion whose time is up becomes unavailability by being looked at."""
+        entity = self._entities.get(path.lower())
+        if entity is None:
+            return _NEW
+        if isinstance(entity.availability, Suspect):
+            self._apply(entity, Event.TICK, "")
+        return entity.availability
+
+    def has_accepted(self, path: EntityPath) -> bool:
+        entity = self._entities.get(path.lower())
+        return entity is not None and entity.accepted
+
+    def has_accepted_anything(self) -> bool:
+        return any(entity.accepted for entity in self._entities.values())
+
+    def entities(self) -> list[tuple[EntityPath, Availability]]:
+        return [(entity.path, self.availability(entity.path)) for entity in list(self._entities.values())]
+
+    def recoveries(self) -> list[datetime]:
+        """When each entity that was unavailable once became available again."""
+        states = [entity.availability for entity in self._entities.values()]
+        return [state.since for state in states if isinstance(state, Available) and state.since is not None]
+
+    # -- what happens
+
+    def succeeded(self, path: EntityPath) -> None:
+        """A send to the primary was accepted. The healthy path: nothing is done when nothing changes."""
+        entity = self._entities.get(path.lower())
+        if entity is None:
+            entity = self._entities[path.lower()] = _Entity(path)
+        if not entity.accepted:
+            entity.accepted = entity.unsaved = True
+        if isinstance(entity.availability, Suspect):
+            self._apply(entity, Event.SEND_SUCCEEDED, "")
+
+    def happened(self, path: EntityPath, event: Event, reason: str) -> Availability:
+        entity = self._entities.setdefault(path.lower(), _Entity(path))
+        self._apply(entity, event, reason)
+        return entity.availability
+
+    def _apply(self, entity: _Entity, event: Event, reason: str) -> None:
+        now = self._clock.now()
+        before = entity.availability
+        moment = Moment(now=now, failover_interval=self._failover_interval, reason=reason)
+        after = transition(before, event, moment)
+        if after is before:
+            return
+        entity.availability = after
+        if isinstance(after, Unavailable) or isinstance(before, Unavailable):
+            entity.shared_at, entity.unsaved = now, True
+            self._hurry.set()
+        self._announce(entity.path, before, after)
+
+    def _announce(self, path: EntityPath, before: Availability, after: Availability) -> None:
+        reason = after.reason if not isinstance(after, Available) else ""
+        names = (type(before).__name__.lower(), type(after).__name__.lower())
+        level = logging.INFO if isinstance(after, Available) else logging.WARNING
+        _LOGGER.log(level, "entity %s: %s -> %s %s", path, *names, reason)
+        self._telemetry.emit(
+            AvailabilityChanged(at=self._clock.now(), path=path, before=names[0], after=names[1], reason=reason)
+        )
+        if isinstance(after, Unavailable):
+            self.on_unavailable(path)
+
+    def queue_failed(self, queue: EntityPath, reason: str) -> None:
+        if queue in self._queues and queue not in self.rotation.out:
+            now = self._clock.now()
+            self._set_rotation(self.rotation.without(queue, Outage(since=now, reason=reason)), queue, reason)
+            self._queues[queue] = _Queue(shared_at=now, unsaved=True)
+            self._hurry.set()
+
+    def queue_returned(self, queue: EntityPath) -> None:
+        if queue in self.rotation.out:
+            self._set_rotation(self.rotation.with_again(queue), queue, "probe succeeded")
+            self._queues[queue] = _Queue(shared_at=self._clock.now(), unsaved=True)
+            self._hurry.set()
+
+    def _set_rotation(self, rotation: Rotation, queue: EntityPath, reason: str) -> None:
+        self.rotation = rotation
+        back = queue not in rotation.out
+        _LOGGER.log(
+            logging.INFO if back else logging.WARNING,
+            "backlog queue %s %s the rotation: %s",
+            queue,
+            "is back in" if back else "leaves",
+            reason,
+        )
+        self._telemetry.emit(
+            RotationChanged(at=self._clock.now(), queue=queue, in_rotation=back, reason=reason)
+        )
+
+    def set_factories(self, factories: dict[Side, Factory]) -> None:
+        """What was written to shared state just now: what is being read from there meanwhile may be older."""
+        self.factories = factories
+
+    # -- shared state
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether refreshing is under way; `now`, in the loop's time, keeps it so. For sends, which cannot wait."""
+        self._used_at = now
+        return self._task is not None and not self._task.done()
+
+    async def in_use(self) -> None:
+        """Called before anything is decided: free of any wait, except for the first load of an instance."""
+        self._used_at = asyncio.get_running_loop().time()
+        if self._task is None or self._task.done():
+            await self._start()
+
+    async def _start(self) -> None:
+        self._first_load.clear()
+        self._task = asyncio.create_task(self._keep_fresh(), name="pair state")
+        try:
+            await asyncio.wait_for(self._first_load.wait(), FIRST_LOAD_SECONDS_MAX)
+        except TimeoutError:
+            _LOGGER.warning("shared state did not load within %s s; sending goes on without", FIRST_LOAD_SECONDS_MAX)
+
+    async def _keep_fresh(self) -> None:
+        loop = asyncio.get_running_loop()
+        while loop.time() - self._used_at < IDLE_SECONDS:
+            started = loop.time()
+            await self.refresh()
+            self._first_load.set()
+            rest = self._refresh_every_s - (loop.time() - started)
+            await self._wait_or_hurry(max(rest, self._refresh_every_s / 10))
+
+    async def _wait_or_hurry(self, seconds: float) -> None:
+        """Until it is time to look again, carrying changes of our own to the others as they happen."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (rest := until - loop.time()) > 0:
+            try:
+                await asyncio.wait_for(self._hurry.wait(), rest)
+            except TimeoutError:
+                return
+            self._hurry.clear()
+            await self._guarded(self._save)
+
+    async def refresh(self) -> None:
+        """Saves what is ours, then takes what is others'."""
+        self._hurry.clear()
+        for entity in list(self._entities.values()):
+            self.availability(entity.path)
+        if await self._guarded(self._save):
+            await self._guarded(self._load)
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await work()
+        except StorageTrouble as error:
+            self._reached(str(error))
+            return False
+        except Exception as error:
+            # Whatever is wrong here, sending must go on, and so must the task that would notice its end.
+            _LOGGER.exception("refreshing shared state failed")
+            self._reached(type(error).__name__)
+            return False
+        self._reached(None)
+        return True
+
+    def _reached(self, trouble: str | None) -> None:
+        if (trouble is None) is not (self.trouble is None):
+            if trouble:
+                _LOGGER.error("shared state cannot be reached; going on with what is known here: %s", trouble)
+            else:
+                _LOGGER.warning("shared state can be reached again")
+            self._telemetry.emit(
+                StateStorageChanged(at=self._clock.now(), reachable=trouble is None, reason=trouble or "")
+            )
+        self.trouble = trouble
+
+    async def _save(self) -> None:
+        for entity in [entity for entity in self._entities.values() if entity.unsaved]:
+            await self._save_entity(entity)
+        for path, queue in [(path, queue) for path, queue in self._queues.items() if queue.unsaved]:
+            await self._save_queue(path, queue)
+
+    async def _save_entity(self, entity: _Entity) -> None:
+        state, at = entity.availability, entity.shared_at
+        shared = state if isinstance(state, Available | Unavailable) else Available()
+        ours = EntityRecord(
+            path=entity.path,
+            availability=shared,
+            changed_at=at or self._clock.now(),
+            accepted=entity.accepted,
+            by=self._instance,
+        )
+
+        def decide(theirs: EntityRecord | None) -> EntityRecord | None:
+            if theirs is None:
+                return ours
+            if at is None or theirs.changed_at > at:
+                return replace(theirs, accepted=True) if ours.accepted and not theirs.accepted else None
+            return replace(ours, accepted=ours.accepted or theirs.accepted)
+
+        saved = await self._store.change_entity(entity.path, decide)
+        if entity.shared_at == at:
+            entity.unsaved = False
+        if saved is not None:
+            self._adopt_entity(saved)
+
+    async def _save_queue(self, path: EntityPath, queue: _Queue) -> None:
+        at = queue.shared_at or self._clock.now()
+        ours = QueueRecord(path=path, changed_at=at, outage=self.rotation.out.get(path))
+
+        def decide(theirs: QueueRecord | None) -> QueueRecord | None:
+            return ours if theirs is None or theirs.changed_at <= at else None
+
+        await self._store.change_queue(path, decide)
+        queue.unsaved = False
+
+    async def _load(self) -> None:
+        factories_before = self.factories
+        shared = await self._store.load()
+        if self.factories is factories_before:
+            self.factories = {side: shared.factories.get(side, Factory()) for side in Side}
+        self._adopt(shared)
+        self.refreshed_at = self._clock.now()
+
+    def _adopt(self, shared: SharedState) -> None:
+        for record in shared.entities:
+            self._adopt_entity(record)
+        for queue in shared.queues:
+            self._adopt_queue(queue)
+        self.pairing = shared.pairing
+        self.drains = shared.drains
+
+    def _adopt_entity(self, record: EntityRecord) -> None:
+        entity = self._entities.setdefault(record.path.lower(), _Entity(record.path))
+        entity.accepted |= record.accepted
+        if entity.shared_at is not None and record.changed_at <= entity.shared_at:
+            return
+        entity.shared_at, entity.unsaved = record.changed_at, False
+        before = entity.availability
+        if isinstance(record.availability, Unavailable) or isinstance(before, Unavailable):
+            entity.availability = record.availability
+            if type(before) is not type(record.availability):
+                self._announce(entity.path, before, record.availability)
+        elif isinstance(before, Available):
+            entity.availability = record.availability  # since when, which the syphon wants to know
+
+    def _adopt_queue(self, record: QueueRecord) -> None:
+        queue = self._queues.get(record.path)
+        if queue is None or (queue.shared_at is not None and record.changed_at <= queue.shared_at):
+            return
+        self._queues[record.path] = _Queue(shared_at=record.changed_at)
+        if record.outage is not None and record.path not in self.rotation.out:
+            self._set_rotation(self.rotation.without(record.path, record.outage), record.path, record.outage.reason)
+        elif record.outage is None and record.path in self.rotation.out:
+            self._set_rotation(self.rotation.with_again(record.path), record.path, "another instance's probe succeeded")
+
+    async def mark(self, path: EntityPath, event: Event, reason: str) -> Availability:
+        """An operator's word: takes effect here at once, and is shared before this returns, or StateUnreachable."""
+        await self._load_if_possible()
+        entity = self._entities.setdefault(path.lower(), _Entity(path))
+        self._apply(entity, event, reason)
+        try:
+            if entity.unsaved:
+                await self._save_entity(entity)
+        except StorageTrouble as error:
+            raise StateUnreachable(f"Shared state cannot be reached: {error}.", path=path) from error
+        return entity.availability
+
+    async def _load_if_possible(self) -> None:
+        await self._guarded(self._load)
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        await self._guarded(self._save)
+        await self._store.close()
+
+
+_NEW = Available()

@@ -1,0 +1,318 @@
+"""One call of the syphon: what to do about the message that woke it, and meanwhile about the others of its queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from shared.domain.envelope import rewrapped
+from shared.domain.message import DataBody, Message, Properties, outgoing
+from shared.domain.pair import EntityPath, Side
+from shared.domain.syphon import (
+    BacklogMessage,
+    DeadLetter,
+    Discard,
+    Forward,
+    Passes,
+    Ring,
+    Verdict,
+    Wait,
+    bell_properties,
+    horizon,
+    judge,
+    may_work,
+    next_pass,
+)
+from shared.errors import NothingMoved
+from shared.ports import BacklogQueue, BacklogTrouble, Links, LockLost, SendFailed, Unreadable
+from shared.services.syphon_desk import Desk
+from shared.services.syphon_drain import Drainer, Handled
+from shared.services.syphon_forwarder import Forwarder
+from shared.services.syphon_watch import Watch
+
+if TYPE_CHECKING:
+    from shared.services.syphon import SyphonOptions
+
+_LOGGER = logging.getLogger(__name__)
+
+#: How long to wait for more messages before a queue counts as drained.
+TAKE_SECONDS = 0.5
+#: Batches in a row with nothing but waiting messages, after which a pass stops looking for others.
+STRAYS_MAX = 10
+#: Pages looked at, at the end of a call, for messages that were put aside.
+LAST_LOOKS = 4
+PUT_SECONDS_MAX = 10.0
+
+
+class Call:
+    def __init__(
+        self,
+        *,
+        path: EntityPath,
+        sequence_number: int,
+        queue: BacklogQueue,
+        links: Links,
+        forwarder: Forwarder,
+        desk: Desk,
+        options: SyphonOptions,
+    ) -> None:
+        self._path = path
+        self._number = sequence_number
+        self._queue = queue
+        self._links = links
+        self._desk = desk
+        self._options = options
+        self._ends = asyncio.get_running_loop().time() + options.call_budget.total_seconds()
+        self._drainer = Drainer(
+            path=path,
+            queue=queue,
+            forwarder=forwarder,
+            desk=desk,
+            restart_clock=options.restart_clock,
+            before_aside=self._hang_bell,
+        )
+        self._watch = Watch(own=sequence_number, queue=queue, desk=desk, aside=self._drainer.aside)
+        self._passes = Passes()
+        #: While the host holds this call's message, it is what calls the syphon again.
+        self._holds = True
+        self._bell_hangs = False
+        self._bell: BacklogMessage | None = None
+        self._copied = False
+
+    async def run(self) -> None:
+        """Returns when the call's message may be completed."""
+        own = await self._own()
+        while True:
+            await self._desk.state.in_use()
+            if may_work(self._desk.state.factories) and await self._work(own):
+                return
+            await self._pause(own)
+
+    async def _own(self) -> BacklogMessage | None:
+        """The message itself, in full; None if the SDK cannot read it, which is no reason to hold up the others."""
+        try:
+            found = await self._queue.look(self._number, 1)
+        except Unreadable as error:
+            _LOGGER.error("syphon: message %s of %s is unreadable and stays there: %s", self._number, self._path, error)
+            return None
+        if not found or found[0].sequence_number != self._number:
+            raise BacklogTrouble(f"message {self._number} is not in the queue any more")
+        return found[0]
+
+    async def _pause(self, own: BacklogMessage | None) -> None:
+        if asyncio.get_running_loop().time() >= self._ends:
+            raise NothingMoved(f"Message {self._number} of {self._path} goes back: it could not be moved for now.")
+        await self._desk.report(self._path, waiting_for=self._waiting_for(own))
+        await asyncio.sleep(self._options.look_every.total_seconds())
+
+    def _waiting_for(self, own: BacklogMessage | None) -> set[EntityPath]:
+        verdict = self._judge(own) if own is not None else None
+        return {*self._drainer.aside.destinations(), *([verdict.destination] if isinstance(verdict, Wait) else [])}
+
+    def _judge(self, message: BacklogMessage) -> Verdict:
+        return judge(
+            message,
+            now=self._desk.clock.now(),
+            takes_messages=self._desk.takes_messages,
+            restart_clock=self._options.restart_clock,
+        )
+
+    async def _work(self, own: BacklogMessage | None) -> bool:
+        """One round; whether the call's message is done with."""
+        if own is None:
+            await self._look_after_others(self._desk.clock.now())
+            return False
+        verdict = self._judge(own)
+        match verdict:
+            case Forward():
+                return await self._forward(own, verdict)
+            case DeadLetter():
+                return await self._bury(own, verdict)
+            case Discard():
+                await self._drain_rest()
+                return True
+            case Ring():
+                await self._look_after_others(own.enqueued_at)
+                return self._watch.nothing_is_aside
+            case Wait():
+                await self._look_after_others(own.enqueued_at)
+                return False
+
+    # -- the call's own message
+
+    async def _forward(self, own: BacklogMessage, verdict: Forward) -> bool:
+        ready = self._drainer.ready(own, verdict)
+        await self._drainer.deliver(verdict.destination, [ready])
+        assert ready.outcome is not None
+        failed = ready.outcome.failed
+        if failed is None:
+            self._desk.moved(self._path, forwarded=1)
+            self._drainer.record(verdict.destination, ready, settled=True)
+            await self._drain_rest()
+            return True
+        if (dead_letter := self._drainer.for_good(verdict.destination, failed)) is not None:
+            return await self._bury(own, dead_letter)
+        if self._desk.takes_messages(verdict.destination):
+            self._desk.failed(verdict.destination, failed)
+        return False
+
+    async def _bury(self, own: BacklogMessage, verdict: DeadLetter) -> bool:
+        """A copy is enqueued that the receiver can dead-letter; the message itself is done with once that is seen."""
+        if not self._copied:
+            _LOGGER.info("syphon: a copy of message %s of %s is to be dead-lettered", self._number, self._path)
+            waited = timedelta(0) if self._options.restart_clock else self._desk.clock.now() - own.enqueued_at
+            copy = rewrapped(own.message, waited=waited)
+            if copy.properties.message_id is None:
+                copy = copy.with_properties(message_id=f"{self._path}/{self._number}")
+            await self._put(copy)
+            self._watch.expect_copy(copy.properties.message_id)
+            self._copied = True
+        await self._look_after_others(own.enqueued_at)
+        seen = self._watch.copy_seen_at
+        if seen is None:
+            return False
+        if self._watch.copy_is_near:
+            await self._drain(target=seen)
+        await self._drain_rest()
+        return True
+
+    async def _drain_rest(self) -> None:
+        """The call's message is done with: trouble is no reason to raise now, since the message would come again.
+
+        Unless not even a bell can be left: then it had better come again than that somebody waits for ever.
+        """
+        self._holds = False
+        try:
+            await self._recover()
+            await self._drain()
+            await self._leave_bell()
+        except Exception as error:
+            _LOGGER.warning("syphon: draining %s stopped", self._path, exc_info=error)
+            self._bell = None
+            await self._hang_bell()
+
+    # -- the others
+
+    async def _look_after_others(self, oldest: datetime) -> None:
+        """While the call's message stays: messages that can go are got out from behind it."""
+        state = self._desk.state
+        now = self._desk.clock.now()
+        passes = next_pass(
+            self._passes, oldest=oldest, recoveries=state.recoveries(), slack=self._options.slack, now=now
+        )
+        await self._recover()
+        if passes is not None:
+            self._passes = passes
+            await self._drain()
+            self._watch.start_again()
+            await self._watch.look_through(until=self._ends)
+            await self._recover()
+        else:
+            await self._watch.look()
+        if self._watch.target is not None:
+            target, self._watch.target = self._watch.target, None
+            await self._drain(target=target)
+
+    async def _recover(self) -> None:
+        """Fetches what was put aside for destinations that take messages again."""
+        aside = self._drainer.aside
+        for path in aside.destinations():
+            while self._may_go(path) and (numbers := aside.take(path, self._drainer.batch_size)):
+                taken = await self._watch.take_aside(numbers)
+                await self._drainer.handle(taken, past_waiting=False)
+                await self._desk.report(self._path, waiting_for=aside.destinations())
+
+    def _may_go(self, path: EntityPath) -> bool:
+        has_time = asyncio.get_running_loop().time() < self._ends
+        return has_time and may_work(self._desk.state.factories) and self._desk.takes_messages(path)
+
+    async def _drain(self, *, target: int = 0) -> None:
+        """Takes batch after batch until the queue is empty, time is up, or nothing is left that could go."""
+        until = min(self._ends, asyncio.get_running_loop().time() + self._options.slice.total_seconds())
+        strays = 0
+        settling: asyncio.Task[None] | None = None
+        try:
+            while asyncio.get_running_loop().time() < until and may_work(self._desk.state.factories):
+                await self._desk.state.in_use()
+                batch = await self._queue.take(self._drainer.batch_size, TAKE_SECONDS)
+                if not batch:
+                    return
+                handled, rest = await self._drainer.send(batch, past_waiting=True)
+                await self._sort_bells(handled)
+                # One batch is settled while the next is on its way, and no more: locks do not last for ever.
+                last, settling = settling, asyncio.create_task(rest, name=f"settling of {self._path}")
+                if last is not None:
+                    await last
+                await self._desk.report(self._path, waiting_for=self._drainer.aside.destinations())
+                if handled.failed and not handled.forwarded:
+                    return
+                is_stray = handled.waiting == len(batch) and batch[-1].sequence_number > target
+                strays = strays + 1 if is_stray else 0
+                if is_stray and (strays >= STRAYS_MAX or self._is_past(handled)):
+                    return
+        finally:
+            if settling is not None:
+                await settling
+            await self._queue.stop_taking()
+
+    def _is_past(self, handled: Handled) -> bool:
+        """Whether what waits is too young for anything behind it to be for an entity that is available."""
+        last = horizon(self._desk.state.recoveries(), slack=self._options.slack)
+        return last is not None and handled.youngest_waiting is not None and handled.youngest_waiting > last
+
+    # -- the bell
+
+    async def _hang_bell(self) -> None:
+        """Before the first message is put aside: somebody has to come for it, also if this process ends now."""
+        if self._holds or self._bell_hangs or self._bell is not None:
+            return
+        await self._put(
+            Message(
+                body=DataBody((b"",)),
+                properties=Properties(message_id=f"bell-{uuid.uuid4()}", subject="syphon: messages wait here"),
+                application_properties=bell_properties(),
+            )
+        )
+        self._bell_hangs = True
+
+    async def _sort_bells(self, handled: Handled) -> None:
+        """One is enough: the call's own message while the host holds it, otherwise the first that comes."""
+        for bell in handled.bells:
+            if not self._holds and self._bell is None:
+                self._bell = bell
+            else:
+                await self._settled(self._queue.complete(bell))
+
+    async def _leave_bell(self) -> None:
+        """The call is about to return: if messages are left aside, something must call the syphon again."""
+        await self._watch.look_from_start(LAST_LOOKS)
+        if self._bell is None:
+            if self._drainer.aside:
+                await self._hang_bell()
+        elif self._watch.nothing_is_aside:
+            await self._settled(self._queue.complete(self._bell))
+        else:
+            await self._settled(self._queue.release(self._bell))
+
+    async def _settled(self, settling: object) -> None:
+        try:
+            await settling  # type: ignore[misc]
+        except LockLost as error:
+            _LOGGER.info("syphon: a bell of %s rings again: %s", self._path, error)
+
+    async def _put(self, message: Message) -> None:
+        """Into the backlog queue itself; BacklogTrouble if it is not known to be there."""
+        link = self._links.to(Side.SECONDARY, self._path)
+        try:
+            async with asyncio.timeout(PUT_SECONDS_MAX):
+                packed = await link.pack([[outgoing(message)]])
+                for refusal in packed.refused.values():
+                    raise refusal
+                await link.send(packed)
+        except (SendFailed, TimeoutError) as error:
+            raise BacklogTrouble(f"could not be written to: {error}") from error
+        finally:
+            await link.close()

@@ -1,0 +1,327 @@
+"""Moves batches of backlog messages: each to its entity, aside, to the dead-letter queue, or back to its place.
+
+A backlog message is completed only after the primary has accepted it. Whatever happens in between, it comes again:
+delivered twice perhaps, with the same message id, but never lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared.domain.aside import Aside
+from shared.domain.failures import Failure
+from shared.domain.message import AmqpValue, Outgoing, outgoing
+from shared.domain.pair import EntityPath
+from shared.domain.syphon import (
+    BacklogMessage,
+    DeadLetter,
+    Discard,
+    Forward,
+    Ring,
+    Wait,
+    judge,
+    refusal_of,
+)
+from shared.ports import BacklogQueue, LockLost, SendFailed
+from shared.services.syphon_desk import Desk
+from shared.services.syphon_forwarder import Forwarder, Outcome
+from shared.telemetry_events import DeadLettered, Forwarded, SetAside
+
+_LOGGER = logging.getLogger(__name__)
+
+BATCH_MAX = 100
+#: Destinations sent to at the same time.
+DESTINATIONS_AT_ONCE_MAX = 8
+#: With less than this left of its lock, a message is not sent any more: it might come again while it is under way.
+#: Of a lock that is short as a whole, a third.
+LOCK_MARGIN = timedelta(seconds=15)
+#: A slow pace takes small batches, so that no lock runs out while its message waits for its turn.
+PACED_BATCH_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Ready:
+    """A message that can go."""
+
+    backlog: BacklogMessage
+    outgoing: Outgoing
+    outcome: Outcome | None = None
+
+
+@dataclass(slots=True)
+class Handled:
+    """What became of a batch."""
+
+    forwarded: int = 0
+    waiting: int = 0
+    #: Not forwarded because the destination failed just now.
+    failed: int = 0
+    #: Went back to where they were, aside or not.
+    released: list[BacklogMessage] = field(default_factory=list)
+    bells: list[BacklogMessage] = field(default_factory=list)
+    #: The youngest of those that wait.
+    youngest_waiting: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Sorted:
+    forwards: dict[EntityPath, list[Ready]] = field(default_factory=dict)
+    waits: dict[EntityPath, list[BacklogMessage]] = field(default_factory=dict)
+    dead: list[tuple[BacklogMessage, DeadLetter]] = field(default_factory=list)
+    discards: list[BacklogMessage] = field(default_factory=list)
+    bells: list[BacklogMessage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Sent:
+    accepted: list[tuple[EntityPath, Ready]] = field(default_factory=list)
+    dead: list[tuple[BacklogMessage, DeadLetter]] = field(default_factory=list)
+    #: Not accepted for now.
+    left: dict[EntityPath, list[BacklogMessage]] = field(default_factory=dict)
+
+
+class Drainer:
+    """Works on one queue, for one call."""
+
+    def __init__(
+        self,
+        *,
+        path: EntityPath,
+        queue: BacklogQueue,
+        forwarder: Forwarder,
+        desk: Desk,
+        restart_clock: bool,
+        before_aside: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._path = path
+        self._queue = queue
+        self._forwarder = forwarder
+        self._desk = desk
+        self._restart_clock = restart_clock
+        #: Called before messages are put aside, so that somebody will come for them.
+        self._before_aside = before_aside
+        #: What is known to be aside in this queue.
+        self.aside = Aside()
+        self._at_once = asyncio.Semaphore(DESTINATIONS_AT_ONCE_MAX)
+        self._margin = LOCK_MARGIN
+
+    @property
+    def batch_size(self) -> int:
+        rate = self._desk.pace(self._path).rate
+        return BATCH_MAX if rate is None else max(1, min(BATCH_MAX, int(rate * PACED_BATCH_SECONDS)))
+
+    async def handle(self, batch: Sequence[BacklogMessage], *, past_waiting: bool) -> Handled:
+        """`past_waiting`: messages that wait are put aside to get past them; otherwise they go back to their place."""
+        handled, settling = await self.send(batch, past_waiting=past_waiting)
+        await settling
+        return handled
+
+    async def send(
+        self, batch: Sequence[BacklogMessage], *, past_waiting: bool
+    ) -> tuple[Handled, Coroutine[None, None, None]]:
+        """The same up to what is left to do once the primary has answered: settling, while the next batch is sent."""
+        self._margin = _margin(batch, self._desk.clock.now())
+        sorted_ = self._sort(batch)
+        handled = Handled(bells=sorted_.bells)
+        is_patient = len(sorted_.forwards) == 1
+        sending = [
+            asyncio.create_task(self._deliver(path, ready, is_patient=is_patient), name=f"syphon to {path}")
+            for path, ready in sorted_.forwards.items()
+        ]
+        try:
+            for message in sorted_.discards:
+                await self._settle(self._queue.complete(message))
+            for message, dead_letter in sorted_.dead:
+                await self.dead_letter(message, dead_letter)
+            handled.waiting, handled.youngest_waiting = _count_waits(sorted_.waits)
+            for path, messages in sorted_.waits.items():
+                await self._wait(path, messages, handled, aside=past_waiting)
+        finally:
+            if sending:
+                await asyncio.wait(sending)
+        for task in sending:
+            task.result()
+        sent = self._conclude(sorted_.forwards)
+        handled.forwarded, handled.failed = len(sent.accepted), sum(map(len, sent.left.values()))
+        self._desk.moved(self._path, forwarded=handled.forwarded)
+        return handled, self._settle_sent(sent, handled, past_waiting=past_waiting)
+
+    def _sort(self, batch: Sequence[BacklogMessage]) -> _Sorted:
+        sorted_, now = _Sorted(), self._desk.clock.now()
+        for message in batch:
+            verdict = judge(
+                message, now=now, takes_messages=self._desk.takes_messages, restart_clock=self._restart_clock
+            )
+            match verdict:
+                case Forward(destination=destination):
+                    sorted_.forwards.setdefault(destination, []).append(self.ready(message, verdict))
+                case Wait(destination=destination):
+                    sorted_.waits.setdefault(destination, []).append(message)
+                case DeadLetter():
+                    sorted_.dead.append((message, verdict))
+                case Discard():
+                    sorted_.discards.append(message)
+                case Ring():
+                    sorted_.bells.append(message)
+        return sorted_
+
+    def ready(self, backlog: BacklogMessage, verdict: Forward) -> Ready:
+        message = verdict.message
+        if message.properties.message_id is None:
+            # Made of what stays the same however often it comes, so that duplicates can be told.
+            message = message.with_properties(message_id=f"{self._path}/{backlog.sequence_number}")
+        return Ready(backlog, outgoing(message))
+
+    # -- sending
+
+    async def _deliver(self, path: EntityPath, ready: list[Ready], *, is_patient: bool) -> None:
+        async with self._at_once:
+            await self.deliver(path, ready, is_patient=is_patient)
+
+    async def deliver(self, path: EntityPath, ready: list[Ready], *, is_patient: bool = False) -> None:
+        """Every message has its outcome afterwards. The patient wait out throttling for as long as the locks allow."""
+        todo = ready
+        while todo:
+            await asyncio.sleep(self._desk.take(self._path, len(todo)).total_seconds())
+            if not self._locks_last(todo, timedelta(0)):
+                late = SendFailed(Failure.TIMEOUT, "the messages' locks would end before they are sent")
+                _give(todo, [Outcome(late)] * len(todo))
+                return
+            outcomes = await self._forwarder.forward(path, [one.outgoing for one in todo])
+            _give(todo, outcomes)
+            if any(outcome.failed is None for outcome in outcomes):
+                self._desk.succeeded(path)
+            busy = [one for one in todo if one.outcome and _is_busy(one.outcome)]
+            if not busy:
+                return
+            self._desk.throttled(self._path)
+            failed = busy[0].outcome.failed if busy[0].outcome else None
+            assert failed is not None
+            rest = self._desk.failed(path, failed).until - self._desk.clock.now()
+            if not is_patient or not self._locks_last(busy, rest):
+                return
+            await asyncio.sleep(max(rest.total_seconds(), 0.0))
+            todo = busy
+
+    def _locks_last(self, ready: list[Ready], wait: timedelta) -> bool:
+        ends = [one.backlog.locked_until for one in ready if one.backlog.locked_until is not None]
+        return not ends or min(ends) - self._desk.clock.now() - wait > self._margin
+
+    # -- settling
+
+    def _conclude(self, forwards: dict[EntityPath, list[Ready]]) -> _Sent:
+        """What the primary's answers mean for each message; a destination that failed has its rest."""
+        sent = _Sent()
+        for path, ready in forwards.items():
+            for one in ready:
+                assert one.outcome is not None
+                if (failed := one.outcome.failed) is None:
+                    sent.accepted.append((path, one))
+                elif (dead_letter := self.for_good(path, failed)) is not None:
+                    sent.dead.append((one.backlog, dead_letter))
+                else:
+                    sent.left.setdefault(path, []).append(one.backlog)
+                    if self._desk.takes_messages(path):
+                        self._desk.failed(path, failed)
+        return sent
+
+    async def _settle_sent(self, sent: _Sent, handled: Handled, *, past_waiting: bool) -> None:
+        for path, one in sent.accepted:
+            settled = await self._settle(self._queue.complete(one.backlog))
+            self.record(path, one, settled=settled)
+        for message, dead_letter in sent.dead:
+            await self.dead_letter(message, dead_letter)
+        for path, messages in sent.left.items():
+            # One dead destination among others is got past; when nothing moves at all, everything keeps its place.
+            await self._wait(path, messages, handled, aside=past_waiting and handled.forwarded > 0)
+
+    def for_good(self, path: EntityPath, failed: SendFailed) -> DeadLetter | None:
+        known = self._desk.state.has_accepted(path)
+        return refusal_of(failed.failure, failed.detail, destination=path, entity_is_known=known).dead_letter
+
+    def record(self, path: EntityPath, ready: Ready, *, settled: bool) -> None:
+        now = self._desk.clock.now()
+        self._desk.telemetry.emit(
+            Forwarded(
+                at=now,
+                path=path,
+                message_id=ready.outgoing.message_id,
+                backlog_queue=self._path,
+                waited_seconds=(now - ready.backlog.enqueued_at).total_seconds(),
+                possible_duplicate=not settled or (ready.outcome is not None and ready.outcome.possible_duplicate),
+            )
+        )
+
+    async def _wait(
+        self, path: EntityPath, messages: list[BacklogMessage], handled: Handled, *, aside: bool
+    ) -> None:
+        """Back to their place, or aside; those that were aside already are put back there by being released."""
+        if aside:
+            await self._before_aside()
+        put = 0
+        for message in messages:
+            if not aside or message.is_deferred:
+                await self._settle(self._queue.release(message))
+                handled.released.append(message)
+                if message.is_deferred:
+                    self.aside.add(path, message.sequence_number)
+            elif await self._settle(self._queue.put_aside(message)):
+                put += 1
+                self.aside.add(path, message.sequence_number)
+        if put:
+            self._desk.telemetry.emit(
+                SetAside(at=self._desk.clock.now(), path=path, backlog_queue=self._path, messages=put)
+            )
+
+    async def dead_letter(self, message: BacklogMessage, verdict: DeadLetter) -> None:
+        settling = self._queue.dead_letter(message, reason=verdict.reason, description=verdict.description)
+        if not await self._settle(settling):
+            return
+        message_id = text_of(message.message.properties.message_id)
+        _LOGGER.warning("syphon: %s of %s is dead-lettered: %s", message_id, self._path, verdict.description)
+        self._desk.moved(self._path, dead_lettered=1)
+        self._desk.telemetry.emit(
+            DeadLettered(
+                at=self._desk.clock.now(),
+                message_id=message_id,
+                backlog_queue=self._path,
+                reason=verdict.reason,
+                description=verdict.description,
+            )
+        )
+
+    async def _settle(self, settling: Awaitable[None]) -> bool:
+        """Whether it is settled; a message whose lock is over comes again, which is all that can be said about it."""
+        try:
+            await settling
+        except LockLost as error:
+            _LOGGER.warning("syphon: a message of %s was not settled and comes again: %s", self._path, error)
+            return False
+        return True
+
+
+def _margin(batch: Sequence[BacklogMessage], now: datetime) -> timedelta:
+    locks = [message.locked_until - now for message in batch if message.locked_until is not None]
+    return min([LOCK_MARGIN, *(lock / 3 for lock in locks)])
+
+
+def text_of(message_id: AmqpValue) -> str:
+    return message_id.decode(errors="replace") if isinstance(message_id, bytes) else str(message_id)
+
+
+def _give(ready: list[Ready], outcomes: Sequence[Outcome]) -> None:
+    for one, outcome in zip(ready, outcomes, strict=True):
+        one.outcome = outcome
+
+
+def _is_busy(outcome: Outcome) -> bool:
+    return outcome.failed is not None and outcome.failed.failure is Failure.BUSY
+
+
+def _count_waits(waits: dict[EntityPath, list[BacklogMessage]]) -> tuple[int, datetime | None]:
+    times = [message.enqueued_at for messages in waits.values() for message in messages]
+    return len(times), max(times, default=None)

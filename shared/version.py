@@ -1,0 +1,3 @@
+"""The app's version; pyproject.toml holds the same, kept equal by a test."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,5 @@
+"""Fixtures of the syphon under kills."""
+
+from tests.support.send_fixtures import pair, storage
+
+__all__ = ["pair", "storage"]

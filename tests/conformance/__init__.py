@@ -1,0 +1,1 @@
+"""The Azure SDK's own live tests, run against the embedded broker: `python -m tests.conformance`."""

@@ -1,0 +1,107 @@
+"""Instances of the sender over in-memory ports, any number of them over the same shared state."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from shared.domain.backlog import backlog_queue_paths
+from shared.domain.pair import EntityPath, Namespace, Pair, Side
+from shared.services.backlog_sender import BacklogSender
+from shared.services.entity_facts import EntityFacts
+from shared.services.failover_sender import FailoverSender, SendOptions, Sent
+from shared.services.lanes import Lanes
+from shared.services.pair_state import PairState
+from tests.support.send_fakes import FakeClock, FakeLink, InMemoryStateStore, Post, SharedRows, letter
+from tests.support.send_services import Recorder
+
+PAIR = Pair(
+    primary=Namespace(side=Side.PRIMARY, name="contoso"), secondary=Namespace(side=Side.SECONDARY, name="fabrikam")
+)
+QUEUES = backlog_queue_paths(PAIR.primary, 3)
+ORDERS = EntityPath("orders")
+
+
+class Offices:
+    """A post office for each entity of either namespace."""
+
+    def __init__(self) -> None:
+        self._posts: dict[tuple[Side, str], Post] = {}
+
+    def of(self, side: Side, path: str) -> Post:
+        return self._posts.setdefault((side, path.lower()), Post())
+
+    def to(self, side: Side, path: EntityPath) -> FakeLink:
+        return self.of(side, path).new_link()
+
+    @property
+    def primary(self) -> Post:
+        return self.of(Side.PRIMARY, ORDERS)
+
+    def backlog_ids(self) -> list[str]:
+        return [name for queue in QUEUES for name in self.of(Side.SECONDARY, queue).ids]
+
+
+class NoFacts:
+    async def is_partitioned(self, path: EntityPath) -> bool | None:
+        return False
+
+
+@dataclass
+class Instance:
+    """One instance of the app, as far as sending goes."""
+
+    rows: SharedRows = field(default_factory=SharedRows)
+    clock: FakeClock = field(default_factory=FakeClock)
+    offices: Offices = field(default_factory=Offices)
+    failover_interval: timedelta = timedelta(0)
+    divert_while_suspect: bool = False
+    attempt_timeout: timedelta = timedelta(seconds=0.3)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        self.telemetry = Recorder()
+        self.store = InMemoryStateStore(self.rows)
+        self.state = PairState(
+            store=self.store,
+            clock=self.clock,
+            telemetry=self.telemetry,
+            queues=QUEUES,
+            failover_interval=self.failover_interval,
+            refresh_every=timedelta(hours=1),
+            instance=f"instance {self.seed}",
+        )
+        self.lanes = Lanes(self.offices)
+        self.backlog = BacklogSender(
+            state=self.state,
+            lanes=self.lanes,
+            links=self.offices,
+            attempt_timeout=self.attempt_timeout,
+            rng=random.Random(self.seed),
+        )
+        self.facts = EntityFacts(NoFacts())
+        self.sender = FailoverSender(
+            pair=PAIR,
+            options=SendOptions(
+                send_deadline=timedelta(seconds=1),
+                attempt_timeout=self.attempt_timeout,
+                partitioned_attempt_timeout=self.attempt_timeout,
+                divert_while_suspect=self.divert_while_suspect,
+            ),
+            state=self.state,
+            lanes=self.lanes,
+            backlog=self.backlog,
+            clock=self.clock,
+            telemetry=self.telemetry,
+            facts=self.facts,
+        )
+
+    async def send(self, name: str, path: EntityPath = ORDERS) -> Sent:
+        return await self.sender.send(path, (letter(name),))
+
+    async def close(self) -> None:
+        await self.facts.close()
+        await self.backlog.close()
+        await self.lanes.close()
+        await self.state.close()
