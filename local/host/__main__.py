@@ -32,6 +32,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--settings", type=Path, help="settings file (default: local.settings.json, else the example)")
     parser.add_argument("--keys", type=Path, help="file with the access keys, made if missing")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="one app setting")
+    parser.add_argument(
+        "--listen-for", metavar="NAMES", help="run these functions only (comma-separated), as one instance of many does"
+    )
     parser.add_argument("--verbose", action="store_true", help="log more")
     return parser.parse_args(arguments)
 
@@ -86,6 +89,7 @@ def main(arguments: list[str]) -> int:
             settings_file=given.settings,
             keys_file=given.keys,
             overrides=read_overrides(given.set),
+            listen_for=None if given.listen_for is None else frozenset(given.listen_for.split(",")),
         )
         asyncio.run(serve(options))
         # Functions have no hook for their end: clients the app still holds are not closed but end with the process,

@@ -34,7 +34,7 @@ from local.host.model import (
 )
 from local.host.outputs import Outputs
 from local.host.schedule import parse_schedule
-from local.host.selection import select_functions
+from local.host.selection import listened_for, select_functions
 from local.host.server import HttpServer, listen
 from local.host.servicebus import ServiceBusListener, build_listener
 from local.host.settings_files import merge_environment, read_settings
@@ -62,6 +62,8 @@ class HostOptions:
     keys_file: Path | None = None
     settings_file: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
+    #: The functions to listen for, as one instance of a plan that scales by function does; None: all of them.
+    listen_for: frozenset[str] | None = None
 
 
 class Host:
@@ -74,6 +76,7 @@ class Host:
         self._timers: dict[str, TimerListener] = {}
         self._storage: Storage | None = None
         self._worker: DurableWorker | None = None
+        self._runs_hub = False
         self._server: HttpServer | None = None
         self._listener: socket.socket | None = None
         self.refused: list[FunctionRefused] = []
@@ -121,11 +124,12 @@ class Host:
         runnable = select_functions(
             app, only=self.config.only_functions, settings=self.settings, refuse=self._refuse
         )
+        known, runnable = runnable, listened_for(runnable, options.listen_for)
         self._threads = FunctionThreads(thread_count(self.settings))
         self._invoker = Invoker(threads=self._threads, timeout=self.config.function_timeout)
         self._outputs = Outputs(self.settings)
         with self._timed("storage"):
-            await self._start_storage(runnable)
+            await self._start_storage(runnable, known)
         with self._timed("http"):
             self._server = HttpServer(self._http_app(runnable), self._listener)
             await self._server.start()
@@ -187,9 +191,8 @@ class Host:
 
     # Storage, timers, durable
 
-    async def _start_storage(self, functions: list[FunctionSpec]) -> None:
-        kinds = (TIMER_TRIGGER, ORCHESTRATION_TRIGGER, ACTIVITY_TRIGGER)
-        needing = [spec for spec in functions if spec.trigger_type in kinds]
+    async def _start_storage(self, functions: list[FunctionSpec], known: list[FunctionSpec]) -> None:
+        needing = [spec for spec in functions if _needs_storage(spec)]
         if not needing:
             return
         address = find_storage(self.settings)
@@ -211,9 +214,11 @@ class Host:
         host_id = self.settings.get(HOST_ID_SETTING) or self._options.directory.resolve().name
         leases = Leases(table, owner)
         self._make_timers(functions, leases, TimerStatusStore(table, host_id))
-        orchestrators = {spec.name: spec for spec in functions if spec.trigger_type == ORCHESTRATION_TRIGGER}
+        # Clients may start what other instances run, so all of the app's orchestrators are known.
+        orchestrators = {spec.name: spec for spec in known if spec.trigger_type == ORCHESTRATION_TRIGGER}
         activities = {spec.name: spec for spec in functions if spec.trigger_type == ACTIVITY_TRIGGER}
-        if orchestrators:
+        self._runs_hub = any(spec.trigger_type == ORCHESTRATION_TRIGGER for spec in functions)
+        if orchestrators and (self._runs_hub or any(spec.bindings_of(DURABLE_CLIENT) for spec in functions)):
             self._worker = DurableWorker(
                 store=Store(hub),
                 leases=leases,
@@ -318,7 +323,7 @@ class Host:
             self._spawn(listener.serve(), f"listener {spec.name}")
         for name, timer in self._timers.items():
             self._spawn(timer.serve(), f"timer {name}")
-        if self._worker is not None:
+        if self._worker is not None and self._runs_hub:
             self._spawn(self._worker.serve(), "durable worker")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -331,6 +336,11 @@ def _report_end(task: asyncio.Task[None]) -> None:
     """A listener that ends by an error has lost its function; that must not pass in silence."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.critical("%s ended: %s: %s", task.get_name(), type(error).__name__, one_line(error), exc_info=error)
+
+
+def _needs_storage(spec: FunctionSpec) -> bool:
+    kinds = (TIMER_TRIGGER, ORCHESTRATION_TRIGGER, ACTIVITY_TRIGGER)
+    return spec.trigger_type in kinds or bool(spec.bindings_of(DURABLE_CLIENT))
 
 
 def _body_limit(settings: Mapping[str, str]) -> int:

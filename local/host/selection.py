@@ -54,6 +54,18 @@ def select_functions(
     return selected
 
 
+def listened_for(functions: list[FunctionSpec], names: frozenset[str] | None) -> list[FunctionSpec]:
+    """Those of one instance; the platform keeps all durable functions together, so one of them brings the others."""
+    if names is None:
+        return functions
+    unknown = names - {spec.name for spec in functions}
+    if unknown:
+        raise ConfigurationError(f"--listen-for names functions that the app has not: {', '.join(sorted(unknown))}")
+    durable = {spec.name for spec in functions if spec.trigger_type in (ORCHESTRATION_TRIGGER, ACTIVITY_TRIGGER)}
+    chosen = names | durable if names & durable else names
+    return [spec for spec in functions if spec.name in chosen]
+
+
 def _resolved(spec: FunctionSpec, settings: Mapping[str, str]) -> FunctionSpec:
     bindings = tuple(resolve_binding(binding, settings) for binding in spec.bindings)
     trigger = next(binding for binding in bindings if binding["name"] == spec.trigger_name)

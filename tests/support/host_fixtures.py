@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -146,8 +146,15 @@ def toy_options(tmp_path: Path, settings: Mapping[str, str], app: Path = TOY_APP
 class HostProcess:
     """The host as a process, to be killed."""
 
-    def __init__(self, tmp_path: Path, settings: Mapping[str, str], app: Path = TOY_APP, port: int = 0) -> None:
-        arguments = [sys.executable, "-m", "local.host", "--app", str(app), "--port", str(port)]
+    def __init__(
+        self,
+        tmp_path: Path,
+        settings: Mapping[str, str],
+        app: Path = TOY_APP,
+        port: int = 0,
+        more: Sequence[str] = (),
+    ) -> None:
+        arguments = [sys.executable, "-m", "local.host", "--app", str(app), "--port", str(port), *more]
         arguments += ["--keys", str(tmp_path / "keys.json")]
         for name, value in settings.items():
             arguments += ["--set", f"{name}={value}"]
