@@ -34,6 +34,8 @@ examples:
       the same with your settings; connections are still those of the local services
   python -m local --primary contoso.servicebus.windows.net --secondary fabrikam.servicebus.windows.net
       the app against real namespaces, with your Azure login; no broker is started
+  python -m local --identity
+      the same without a single connection string, as it runs in Azure with a managed identity
   python -m local --storage "UseDevelopmentStorage=true"
       use an Azurite that already runs
   python -m local.broker fault black-hole --namespace primary
@@ -57,6 +59,10 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
             f"--{side}", metavar="CONNECTION", help=f"{side} namespace: a connection string, or a host name (identity)"
         )
     elsewhere.add_argument("--storage", metavar="CONNECTION", help="storage: a connection string")
+    parser.add_argument(
+        "--identity", action="store_true",
+        help="connect as in Azure, by identity and without any connection string: the broker issues development tokens",
+    )  # fmt: skip
     entities = ROOT / "local" / "entities.json"
     parser.add_argument("--entities", type=Path, default=entities, help="queues and topics that the broker creates")
     parser.add_argument("--data", type=Path, default=ROOT / ".data", help="folder for data and keys (default .data)")
@@ -81,6 +87,7 @@ def read_options(given: argparse.Namespace) -> StackOptions:
         secondary=given.secondary,
         storage=given.storage,
         bind=given.bind,
+        identity=given.identity,
         ports={name: getattr(given, f"{name.replace('-', '_')}_port") for name in PORTS},
         fresh=given.fresh,
         verbose=given.verbose,

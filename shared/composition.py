@@ -39,6 +39,9 @@ from shared.services.syphon import Syphon, SyphonOptions
 from shared.services.syphon_desk import Desk
 from shared.settings import Settings
 
+#: OpenSSL's own name for a file of certificates to trust; set where a broker of one's own is used.
+AUTHORITY_SETTING = "SSL_CERT_FILE"
+
 
 @functools.cache
 def settings() -> Settings:
@@ -94,7 +97,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         store=TableFactoryStore(store), state=state, clock=clock, telemetry=telemetry, grace=settings.partner_grace
     )
     watch = FactoryWatch(closing=closing, state=state, clock=clock)
-    links = WatchedLinks(SdkLinks(connections, credentials), watch)
+    links = WatchedLinks(SdkLinks(connections, credentials, authority_file), watch)
     lanes, facts = Lanes(links), EntityFacts(primary)
     backlog = BacklogSender(
         state=state,
@@ -129,7 +132,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         clock=clock,
         telemetry=telemetry,
     )
-    backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY])
+    backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
     syphon = Syphon(
         options=_syphon_options(settings),
         queues=backlog_queues,
@@ -211,6 +214,6 @@ def runtime() -> Runtime:
     """This event loop's own parts, built on first use. The Functions worker has one loop for all async functions."""
     loop = asyncio.get_running_loop()
     if loop not in _runtimes:
-        _runtimes[loop] = build(settings())
+        _runtimes[loop] = build(settings(), authority_file=os.environ.get(AUTHORITY_SETTING) or None)
         _runtimes[loop].pairing.start_if_needed()
     return _runtimes[loop]

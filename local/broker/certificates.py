@@ -80,6 +80,12 @@ class CertificateAuthority:
             context.load_cert_chain(self._server_file())
         return context
 
+    def server_file(self) -> Path:
+        """Certificate and key in one file, for other servers of this machine that clients of the broker use."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _only_one_in(self._folder):
+            return self._server_file()
+
     def _authority(self) -> _Signed:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._folder / "authority-key.pem"

@@ -14,6 +14,8 @@ from .claims import ALL_RIGHTS, AuthError, AuthFailure, Claims, Right, require_t
 
 #: What a token for Service Bus is issued for; clients write it with and without the slash.
 SERVICE_BUS_AUDIENCE = "https://servicebus.azure.net"
+#: The same for Storage: Azurite takes such tokens with `--oauth basic`; the broker itself does not.
+STORAGE_AUDIENCE = "https://storage.azure.com"
 #: How far ahead the clock of the issuer may be.
 CLOCK_SKEW_S = 300
 
@@ -31,7 +33,8 @@ class TokenIssuer:
 
     secret: bytes = field(repr=False)
     lifetime_s: int = field(default=24 * 3600, kw_only=True)
-    issuer: str = field(default="https://sts.localhost/development/", kw_only=True)
+    #: Entra ID's own name: Azurite, which gets these tokens as well, looks at how an issuer begins and no further.
+    issuer: str = field(default="https://sts.windows.net/development/", kw_only=True)
 
     def issue(
         self,
@@ -59,6 +62,10 @@ class TokenIssuer:
 
 
 _JWT_HEADER: dict[str, object] = {"alg": "HS256", "typ": "JWT"}
+
+
+def is_storage_audience(audience: object) -> bool:
+    return isinstance(audience, str) and audience.lower().rstrip("/") == STORAGE_AUDIENCE
 
 
 def is_service_bus_audience(audience: object) -> bool:

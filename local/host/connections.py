@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from azure.servicebus import TransportType
 from azure.servicebus.aio import ServiceBusClient
 
 from local.host.errors import ConfigurationError
@@ -25,7 +27,12 @@ class BusClient:
         from azure.identity.aio import DefaultAzureCredential
 
         self._credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
-        self.client = ServiceBusClient(str(connection.fully_qualified_namespace), self._credential, **options)
+        host, colon, port = str(connection.fully_qualified_namespace).partition(":")
+        if colon:
+            options |= {"custom_endpoint_address": f"sb://{host}:{port}", "transport_type": TransportType.Amqp}
+        # The SDK trusts the certificates that it brings along, and those of the machine only when told so.
+        options["connection_verify"] = os.environ.get("SSL_CERT_FILE") or None
+        self.client = ServiceBusClient(host, self._credential, **options)
 
     async def close(self) -> None:
         try:

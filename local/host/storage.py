@@ -41,6 +41,15 @@ def development_connection_string(blob_port: int = 10000, queue_port: int = 1000
     )
 
 
+def development_addresses(*, blob: int, queue: int, table: int) -> dict[str, str]:
+    """Settings that lead to the emulator by identity: it takes tokens over HTTPS only."""
+    ports = {"blob": blob, "queue": queue, "table": table}
+    return {
+        f"{SETTING}__{kind}ServiceUri": f"https://127.0.0.1:{port}/{DEVELOPMENT_ACCOUNT}"
+        for kind, port in ports.items()
+    }
+
+
 def find_storage(settings: Mapping[str, str]) -> StorageAddress | None:
     """AzureWebJobsStorage as a string or by identity; None when nothing is set."""
     text = settings.get(SETTING, "").strip()

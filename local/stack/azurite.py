@@ -22,8 +22,11 @@ def azurite_launcher(root: Path) -> Path:
     raise AzuriteMissing("Azurite is not installed; `make setup` installs it")
 
 
-def azurite_command(root: Path, *, location: Path, blob: int, queue: int, table: int) -> list[str]:
-    """The command line: loopback only, telemetry off, quiet."""
+def azurite_command(
+    root: Path, *, location: Path, blob: int, queue: int, table: int, certificate: Path | None = None
+) -> list[str]:
+    """The command line: loopback only, telemetry off, quiet. With a certificate (and its key): HTTPS and tokens."""
+    tokens = [] if certificate is None else ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
     return [
         str(azurite_launcher(root)),
         "--silent",
@@ -33,4 +36,5 @@ def azurite_command(root: Path, *, location: Path, blob: int, queue: int, table:
         "--blobHost", LOOPBACK, "--blobPort", str(blob),
         "--queueHost", LOOPBACK, "--queuePort", str(queue),
         "--tableHost", LOOPBACK, "--tablePort", str(table),
+        *tokens,
     ]  # fmt: skip

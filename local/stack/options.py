@@ -24,6 +24,8 @@ class StackOptions:
     secondary: str | None = None
     storage: str | None = None
     bind: str = LOOPBACK
+    #: Settings without any connection string: tokens of the broker's stand-in for a managed identity are used instead.
+    identity: bool = False
     ports: Mapping[str, int | None] = field(default_factory=dict)
     fresh: bool = False
     verbose: bool = False
@@ -39,8 +41,12 @@ class Side:
     amqp: Port | None = None
     admin: Port | None = None
 
-    def settings(self) -> dict[str, str]:
+    def settings(self, *, identity: bool = False) -> dict[str, str]:
         """App settings that lead to it."""
+        if self.amqp is not None and identity:
+            # The certificate names localhost, and Azure's rule that a namespace is a host name holds here too.
+            address = {self.setting: "", f"{self.setting}__fullyQualifiedNamespace": f"localhost:{self.amqp.number}"}
+            return {**address, f"{self.name.upper()}_NAMESPACE_NAME": self.name}
         if self.amqp is not None:
             string = (
                 f"Endpoint=sb://{LOOPBACK}:{self.amqp.number};SharedAccessKeyName=RootManageSharedAccessKey;"

@@ -18,9 +18,10 @@ from typing import Any, TextIO
 
 import certifi
 
+from local.broker.certificates import CertificateAuthority
 from local.host.keys import Keys, load_or_create
 from local.host.settings_files import read_settings
-from local.host.storage import development_connection_string
+from local.host.storage import development_addresses, development_connection_string
 from local.stack.azurite import USUAL_PORTS, azurite_command
 from local.stack.children import Child, ChildFailed
 from local.stack.console import Console
@@ -31,6 +32,7 @@ from local.stack.summary import Ready, announce
 START_TIMEOUT_S = 60.0
 POLL_S = 0.05
 _AUTHORITY = re.compile(r"SSL_CERT_FILE=(\S+)")
+_IDENTITY = re.compile(r"(IDENTITY_ENDPOINT|IDENTITY_HEADER)=(\S+)")
 
 
 class StackError(Exception):
@@ -47,9 +49,11 @@ class Stack:
         self._lock: TextIO | None = None
         self._said: dict[str, asyncio.Event] = {}
         self._authority: str | None = None
+        self._identity: dict[str, str] = {}
         self._address: str | None = None
         self._picker = PortPicker()
         self._storage_string = options.storage
+        self._storage_addresses: dict[str, str] = {}
         self._table_port: int | None = None
         self._started = time.monotonic()
 
@@ -145,6 +149,7 @@ class Stack:
         if name == "broker":
             if found := _AUTHORITY.search(text):
                 self._authority = found.group(1)
+            self._identity |= dict(_IDENTITY.findall(text))
             if text == "ready":
                 self._said[name].set()
             if not self._said[name].is_set() or text == "ready":
@@ -178,11 +183,16 @@ class Stack:
         )
         location = self._options.data / "azurite"
         location.mkdir(parents=True, exist_ok=True)
-        command = azurite_command(ROOT, location=location, blob=blob.number, queue=queue.number, table=table.number)
+        numbers = {"blob": blob.number, "queue": queue.number, "table": table.number}
+        certificate = None
+        if self._options.identity:
+            certificate = CertificateAuthority(self._options.data / "broker" / "certificates").server_file()
+        command = azurite_command(ROOT, location=location, certificate=certificate, **numbers)
         self._picker.release()
         child = self._child("azurite", command, {})
         await child.start()
-        self._storage_string = development_connection_string(blob.number, queue.number, table.number)
+        self._storage_string = development_connection_string(*numbers.values())
+        self._storage_addresses = development_addresses(**numbers)
         self._table_port = table.number
         await self._ready(child, _listening(blob.number, queue.number, table.number))
 
@@ -227,12 +237,17 @@ class Stack:
     def _app_environment(self) -> dict[str, str]:
         """Settings that lead the app to what was started here; they win over the settings file."""
         environment = {"PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
+        identity = self._options.identity
         for side in self._sides:
-            environment.update(side.settings())
-        storage = self._storage_string or ""
+            environment.update(side.settings(identity=identity))
+        by_string = not identity or self._options.storage is not None
+        storage = (self._storage_string or "") if by_string else ""
         environment["AzureWebJobsStorage"] = storage
         if "PairStateStorage" in read_settings(ROOT, self._options.settings_file).values:
             environment["PairStateStorage"] = storage
+        if identity:
+            environment |= self._identity
+            environment |= {} if by_string else self._storage_addresses
         if self._authority is not None:
             bundle = self._bundle(Path(self._authority))
             environment.update({"REQUESTS_CA_BUNDLE": bundle, "SSL_CERT_FILE": bundle})

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from azure.servicebus import ServiceBusMessageState, ServiceBusReceivedMessage
-from azure.servicebus.aio import ServiceBusReceiver
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import (
     MessageAlreadySettled,
     MessageLockLostError,
@@ -48,10 +48,8 @@ Settle = Callable[[ServiceBusReceiver, ServiceBusReceivedMessage], Awaitable[Non
 
 
 class SdkBacklogQueue:
-    def __init__(
-        self, connection: NamespaceConnection, path: EntityPath, credential: AsyncTokenCredential | None
-    ) -> None:
-        self._client = sdk_client(connection, credential)
+    def __init__(self, client: ServiceBusClient, path: EntityPath) -> None:
+        self._client = client
         self._path = path
         self._looker: ServiceBusReceiver | None = None
         #: Those that take, the next one first.
@@ -146,12 +144,18 @@ class SdkBacklogQueue:
 
 
 class SdkBacklogQueues:
-    def __init__(self, connection: NamespaceConnection, credential: AsyncTokenCredential | None) -> None:
+    def __init__(
+        self,
+        connection: NamespaceConnection,
+        credential: AsyncTokenCredential | None,
+        authority_file: str | None = None,
+    ) -> None:
         self._connection = connection
         self._credential = credential
+        self._authority_file = authority_file
 
     def open(self, path: EntityPath) -> SdkBacklogQueue:
-        return SdkBacklogQueue(self._connection, path, self._credential)
+        return SdkBacklogQueue(sdk_client(self._connection, self._credential, self._authority_file), path)
 
 
 def _backlog_message(received: ServiceBusReceivedMessage, *, is_deferred: bool | None = None) -> BacklogMessage:

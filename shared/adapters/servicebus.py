@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from azure.servicebus import ServiceBusMessageBatch
+from azure.servicebus import ServiceBusMessageBatch, TransportType
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError
 
@@ -33,11 +33,9 @@ _INDEFINITE = (Failure.CONNECTION, Failure.TIMEOUT, Failure.SERVICE_ERROR)
 
 
 class SdkLink:
-    def __init__(
-        self, connection: NamespaceConnection, path: EntityPath, credential: AsyncTokenCredential | None
-    ) -> None:
+    def __init__(self, client: ServiceBusClient, path: EntityPath) -> None:
         self._path = path
-        self._client = sdk_client(connection, credential)
+        self._client = client
         # A sender to a topic and one to a queue are the same thing on the wire.
         self._sender: ServiceBusSender = self._client.get_queue_sender(str(path))
         self._batch_bytes_max: int | None = None
@@ -137,12 +135,14 @@ class SdkLinks:
         self,
         connections: Mapping[Side, NamespaceConnection],
         credentials: Mapping[Side, AsyncTokenCredential | None],
+        authority_file: str | None = None,
     ) -> None:
         self._connections = connections
         self._credentials = credentials
+        self._authority_file = authority_file
 
     def to(self, side: Side, path: EntityPath) -> SdkLink:
-        return SdkLink(self._connections[side], path, self._credentials[side])
+        return SdkLink(sdk_client(self._connections[side], self._credentials[side], self._authority_file), path)
 
 
 def measure(natives: Sequence[Any]) -> int:
@@ -157,13 +157,19 @@ def _native(message: Outgoing) -> Any:
     return message.native if message.native is not None else sdk_message(message.read())
 
 
-def sdk_client(connection: NamespaceConnection, credential: AsyncTokenCredential | None) -> ServiceBusClient:
+def sdk_client(
+    connection: NamespaceConnection, credential: AsyncTokenCredential | None, authority_file: str | None = None
+) -> ServiceBusClient:
+    """`authority_file`: certificates to trust instead of those the SDK brings along, which ignores SSL_CERT_FILE."""
+    options: dict[str, Any] = {"retry_total": _NO_SDK_RETRIES, "connection_verify": authority_file}
     if connection.connection_string is not None:
-        text = connection.connection_string.reveal()
-        return ServiceBusClient.from_connection_string(text, retry_total=_NO_SDK_RETRIES)
+        return ServiceBusClient.from_connection_string(connection.connection_string.reveal(), **options)
     if credential is None:
         raise ValueError(f"{connection.setting} connects by identity, which needs a credential")
-    return ServiceBusClient(connection.address, credential, retry_total=_NO_SDK_RETRIES)
+    if connection.port is not None:
+        # With TLS the SDK ignores a port in the address, and by itself speaks WebSocket to a custom endpoint.
+        options |= {"custom_endpoint_address": f"sb://{connection.address}", "transport_type": TransportType.Amqp}
+    return ServiceBusClient(connection.host, credential, **options)
 
 
 def _failed(error: Exception, *, indefinite: bool) -> SendFailed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ EXAMPLE_NAMES = {Side.PRIMARY: "contoso", Side.SECONDARY: "fabrikam"}
 NAMESPACE_SETTINGS = {Side.PRIMARY: "ServiceBusPrimary", Side.SECONDARY: "ServiceBusSecondary"}
 NAME_SETTINGS = {Side.PRIMARY: "PRIMARY_NAMESPACE_NAME", Side.SECONDARY: "SECONDARY_NAMESPACE_NAME"}
 IDENTITY_PARTS = ("fullyQualifiedNamespace", "clientId", "credential")
+PORT_MAX = 65_535
 _PARTS = (
     "Endpoint",
     "SharedAccessKeyName",
@@ -80,13 +82,21 @@ def _from_string(reader: ConnectionReader, env: Mapping[str, str], side: Side) -
 def _from_identity(reader: ConnectionReader, env: Mapping[str, str], side: Side) -> NamespaceConnection:
     example = f"{reader.setting}__fullyQualifiedNamespace={EXAMPLE_NAMES[side]}.servicebus.windows.net"
     client_id = reader.check_identity(IDENTITY_PARTS, example=example)
-    host = reader.identity.get("fullyQualifiedNamespace", "").lower()
-    if "." not in host or is_ip_address(host) or not is_host(host):
-        reader.wrong_identity("fullyQualifiedNamespace", "not a host name" if host else "not set", example=example)
-        host = ""
+    given = reader.identity.get("fullyQualifiedNamespace", "").lower()
+    host, port = _split_host(given)
+    if not host:
+        reader.wrong_identity("fullyQualifiedNamespace", "not a host name" if given else "not set", example=example)
     name = _read_name(reader, env, side, host)
     reader.stop_if_wrong()
-    return NamespaceConnection(setting=reader.setting, name=name, host=host, client_id=client_id)
+    return NamespaceConnection(setting=reader.setting, name=name, host=host, port=port, client_id=client_id)
+
+
+def _split_host(given: str) -> tuple[str, int | None]:
+    """A namespace in Azure has a host name with dots and no port; a broker of one's own may have one, on localhost."""
+    host, colon, digits = given.partition(":")
+    good_port = not colon or (re.fullmatch("[0-9]{1,5}", digits) is not None and 0 < int(digits) <= PORT_MAX)
+    good_host = (host == "localhost" or "." in host) and is_host(host) and not is_ip_address(host)
+    return (host, int(digits) if colon else None) if good_host and good_port else ("", None)
 
 
 def _check_shared_access(reader: ConnectionReader, parts: Mapping[str, str]) -> None:

@@ -10,8 +10,14 @@ import hmac
 import json
 from collections.abc import Mapping
 
-from local.broker.auth import TokenIssuer, is_service_bus_audience
+from local.broker.auth import TokenIssuer
 from local.broker.clock import Clock
+from local.broker.development_tokens import (
+    SERVICE_BUS_AUDIENCE,
+    STORAGE_AUDIENCE,
+    is_service_bus_audience,
+    is_storage_audience,
+)
 from local.broker.http import Request, Response
 
 IDENTITY_PATH = "/msi/token"
@@ -34,8 +40,9 @@ class ManagedIdentityEndpoint:
         if request.query.get("api-version") != IDENTITY_API_VERSION:
             return _refusal(400, "bad_request", f"The api-version must be {IDENTITY_API_VERSION}.")
         resource = request.query.get("resource", "")
-        if not is_service_bus_audience(resource):
-            return _refusal(400, "invalid_resource", "Tokens are issued for https://servicebus.azure.net only.")
+        if not is_service_bus_audience(resource) and not is_storage_audience(resource):
+            known = f"{SERVICE_BUS_AUDIENCE} and {STORAGE_AUDIENCE}"
+            return _refusal(400, "invalid_resource", f"Tokens are issued for {known} only.")
         return self._token(request.query, resource)
 
     def _token(self, query: Mapping[str, str], resource: str) -> Response:

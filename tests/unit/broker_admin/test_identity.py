@@ -1,4 +1,4 @@
-"""The stand-in for a managed identity gives tokens to those who know the header, for Service Bus only."""
+"""The stand-in for a managed identity gives tokens to those who know the header, for Service Bus and Storage only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from local.broker.admin import ManagedIdentityEndpoint
 from local.broker.auth import KeyRing, Right, TokenIssuer
+from local.broker.claims import AuthError
 from local.broker.clock import ManualClock
 from local.broker.http import Request, Response
 
@@ -31,6 +32,13 @@ def test_the_token_is_one_that_the_broker_believes() -> None:
     assert response.headers["cache-control"] == "no-store"
 
 
+def test_a_token_for_storage_is_of_no_use_here() -> None:
+    given = json.loads(ask(GOOD | {"resource": "https://storage.azure.com"}).body)
+    assert "https://storage.azure.com" == given["resource"]
+    with pytest.raises(AuthError, match="aud must be"):
+        KeyRing(token_secret=b"s").verify_bearer(given["access_token"], CLOCK.now())
+
+
 def test_an_identity_that_is_asked_for_by_name_is_in_the_token() -> None:
     given = json.loads(ask(GOOD | {"client_id": "my-app"}).body)
     claims = KeyRing(token_secret=b"s").verify_bearer(given["access_token"], CLOCK.now())
@@ -43,7 +51,7 @@ def test_an_identity_that_is_asked_for_by_name_is_in_the_token() -> None:
         (GOOD, "", "GET", 401),
         (GOOD, "guess\u00e9", "GET", 401),
         (GOOD, "secret", "POST", 405),
-        (GOOD | {"resource": "https://storage.azure.com/"}, "secret", "GET", 400),
+        (GOOD | {"resource": "https://vault.azure.net/"}, "secret", "GET", 400),
         ({"api-version": "2019-08-01"}, "secret", "GET", 400),
         (GOOD | {"api-version": "2017-09-01"}, "secret", "GET", 400),
     ],

@@ -147,6 +147,12 @@ def test_identity_needs_only_the_namespace() -> None:
     assert expected == namespace(fullyQualifiedNamespace="contoso.servicebus.windows.net")
 
 
+def test_identity_takes_a_port_for_a_broker_of_ones_own() -> None:
+    connection = namespace(fullyQualifiedNamespace="localhost:5672")
+    assert ("primary", "localhost", 5672) == (connection.name, connection.host, connection.port)
+    assert "localhost:5672" == connection.address
+
+
 def test_identity_takes_a_client_id() -> None:
     connection = namespace(
         fullyQualifiedNamespace="contoso.servicebus.windows.net", clientId=CLIENT_ID, credential="managedidentity"
@@ -160,6 +166,11 @@ def test_identity_takes_a_client_id() -> None:
         ({"clientId": CLIENT_ID}, ["not set"]),
         ({"fullyQualifiedNamespace": "sb://contoso.servicebus.windows.net/"}, ["not a host name"]),
         ({"fullyQualifiedNamespace": "contoso"}, ["not a host name"]),
+        ({"fullyQualifiedNamespace": "contoso:5672"}, ["not a host name"]),
+        ({"fullyQualifiedNamespace": "localhost:"}, ["not a host name"]),
+        ({"fullyQualifiedNamespace": "localhost:0"}, ["not a host name"]),
+        ({"fullyQualifiedNamespace": "localhost:65536"}, ["not a host name"]),
+        ({"fullyQualifiedNamespace": "127.0.0.1:5672"}, ["not a host name"]),
         ({"fullyQualifiedNamespace": "contoso.net", "clientId": "me"}, ["a client id is a UUID"]),
         (
             {"fullyQualifiedNamespace": "contoso.net", "credential": "workloadidentity"},
