@@ -176,7 +176,9 @@ class Broker:
             token_secret=self._token_secret,
             entity_rules=lambda path: _entity_rules(namespace, path),
         )
-        namespace = Namespace(spec.name, clock=self.clock, journal=MemoryJournal(), keys=keys, tier=spec.tier)
+        namespace = Namespace(
+            spec.name, clock=self.clock, journal=MemoryJournal(), keys=keys, tier=spec.tier, faults=self.faults
+        )
         if isinstance(journal, SqliteJournal):
             restore(namespace, journal)
             journal.start()

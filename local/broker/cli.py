@@ -141,6 +141,7 @@ def _fault_parser() -> argparse.ArgumentParser:
         epilog=f"kinds:\n{kinds}\n\nexamples:\n"
         "  python -m local.broker fault black-hole --namespace primary\n"
         "  python -m local.broker fault error --condition amqp:internal-error --entity orders --rate 0.1 --seed 7\n"
+        "  python -m local.broker fault partition-down --partition 3 --entity orders\n"
         "  python -m local.broker fault list\n"
         "  python -m local.broker fault clear\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -156,6 +157,7 @@ def _fault_parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=float, help="share of operations struck, 0 to 1")
     parser.add_argument("--delay-s", type=float)
     parser.add_argument("--jitter-s", type=float)
+    parser.add_argument("--partition", type=int, help="with partition-down, -full and -slow: which of 0 to 15")
     for name in ("after", "count", "after-bytes", "after-frames", "seed"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--reset", action="store_const", const=True, help="reset the connection as well")

@@ -13,6 +13,7 @@ from .entity import Entity, Sendable, seconds_or_never
 from .errors import NOT_ALLOWED, BrokerError
 from .filters import Changes, FilterView, compile_action, compile_filter
 from .message_queue import MessageQueue, QueuePolicy
+from .partition_health import Health
 from .partitioning import PARTITION_COUNT
 from .receivable import Receivable
 from .store import StoredMessage
@@ -30,6 +31,8 @@ class Queue(Receivable, Sendable):
     def __init__(self, namespace: Namespace, path: str, description: QueueDescription) -> None:
         super().__init__(namespace, path, PARTITION_COUNT if description.enable_partitioning else 1)
         self.description: QueueDescription = description
+        if description.enable_partitioning:
+            self.main.partition_room = self.partition_room
         self.apply_description()
 
     def update(self, description: QueueDescription) -> None:
@@ -43,6 +46,9 @@ class Queue(Receivable, Sendable):
     @property
     def inbox(self) -> MessageQueue:
         return self.main
+
+    def _partition_bytes(self, index: int) -> int:
+        return self.main.partitions[index].size_bytes
 
     def check(self, content: Content) -> None:
         if self.description.requires_session and content.session_id is None:
@@ -66,6 +72,9 @@ class Topic(Sendable):
             partition_count=PARTITION_COUNT if description.enable_partitioning else 1,
         )
         self._inbox.forward = self._publish
+        if description.enable_partitioning:
+            self._inbox.health = Health(namespace.faults, namespace.name, (path,))
+            self._inbox.partition_room = self.partition_room
         self.apply_description()
 
     @property
@@ -85,8 +94,9 @@ class Topic(Sendable):
         self.updated_at = self.namespace.clock.now()
         self.apply_description()
 
-    def availability(self) -> str:
-        return "Available"
+    def _partition_bytes(self, index: int) -> int:
+        copies = sum(subscription.main.partitions[index].size_bytes for subscription in self.subscriptions.values())
+        return self.inbox.partitions[index].size_bytes + copies
 
     def apply_description(self) -> None:
         self.inbox.policy = QueuePolicy(duplicate_window_s=duplicate_window_s(self.description))
@@ -121,9 +131,9 @@ class Subscription(Receivable):
     kind = "subscription"
 
     def __init__(self, topic: Topic, name: str, description: SubscriptionDescription) -> None:
-        super().__init__(topic.namespace, f"{topic.path}/Subscriptions/{name}", len(topic.inbox.partitions))
         self.topic = topic
         self.topic_path = topic.path
+        super().__init__(topic.namespace, f"{topic.path}/Subscriptions/{name}", len(topic.inbox.partitions))
         self.name = name
         self.description: SubscriptionDescription = description
         self.rules: dict[str, Rule] = {}
@@ -133,6 +143,9 @@ class Subscription(Receivable):
         self.description = description
         self.updated_at = self.namespace.clock.now()
         self.apply_description()
+
+    def _fault_paths(self) -> tuple[str, ...]:
+        return (self.topic_path, self.path)
 
     def offer(self, message: StoredMessage, topic_ttl_s: float | None) -> None:
         """Take the copies that this subscription's rules ask for: one for all plain matches, one for each action."""
@@ -163,7 +176,9 @@ class Subscription(Receivable):
             )
             return
         number = message.enqueue_sequence_number or message.sequence_number
-        self.main.put(content, enqueue_sequence_number=number, hops=message.hops)
+        # A copy stays in the partition its message came through, unless an action gave it another key.
+        partition = self.main.partition_for(content, message.partition)
+        self.main.put(content, enqueue_sequence_number=number, hops=message.hops, partition=partition)
 
 
 def duplicate_window_s(description: QueueDescription | TopicDescription) -> float | None:

@@ -11,6 +11,8 @@ from .content import Content
 from .descriptions import FOREVER, QueueDescription, TopicDescription
 from .errors import ENTITY_DISABLED, QUOTA_EXCEEDED, BrokerError
 from .message_queue import MessageQueue
+from .partitioning import check_keys_agree
+from .store import PARTITION_SHIFT
 
 if TYPE_CHECKING:
     from .namespace import Namespace
@@ -55,6 +57,14 @@ class Entity:
     def queues(self) -> tuple[MessageQueue, ...]:
         raise NotImplementedError
 
+    def availability(self) -> str:
+        """Limited while a partition is down (the SDK's EntityAvailabilityStatus)."""
+        return "Limited" if any(queue.down_partitions() for queue in self.queues()) else "Available"
+
+    def check_all_partitions(self) -> None:
+        for queue in self.queues():
+            queue.check_all_partitions()
+
 
 class Sendable(Entity):
     """An entity that can be sent to: all messages enter through its `inbox`."""
@@ -88,19 +98,46 @@ class Sendable(Entity):
     ) -> int:
         """The sequence number; 0 for a ping or a duplicate, which are accepted and dropped."""
         self._check_all((content,))
+        partition = self.inbox.place(content)
         if content.is_ping:
             return 0
-        number = self.inbox.put(content, enqueue_sequence_number=enqueued_as, dead_letter_source=source, hops=hops)
+        number = self.inbox.put(
+            content, enqueue_sequence_number=enqueued_as, dead_letter_source=source, hops=hops, partition=partition
+        )
         return number or 0
 
     def send_all(self, contents: Sequence[Content]) -> list[int]:
         """All of them or none."""
         self._check_all(contents)
         inbox = self.inbox
-        return [0 if content.is_ping else inbox.put(content) or 0 for content in contents]
+        placed = [(content, inbox.place(content)) for content in contents]
+        return [0 if content.is_ping else inbox.put(content, partition=partition) or 0 for content, partition in placed]
 
     def _check_all(self, contents: Iterable[Content]) -> None:
         self.check_status()
         self._check_room()
+        is_partitioned = len(self.inbox.partitions) > 1
         for content in contents:
             self.check(content)
+            if is_partitioned:
+                check_keys_agree(content)
+
+    def answer_delay_s(self, contents: Sequence[Content], numbers: Sequence[int]) -> float:
+        """How much later a send is answered, because a partition it went to is slow."""
+        inbox = self.inbox
+        if inbox.health is None or inbox.health.is_well:
+            return 0.0
+        placed = zip(contents, numbers, strict=True)
+        indexes = {inbox.partition_for(content, number >> PARTITION_SHIFT).index for content, number in placed}
+        return max((inbox.health_of(index).delay_s for index in indexes), default=0.0)
+
+    def _partition_bytes(self, index: int) -> int:
+        """What is in one partition of this entity."""
+        raise NotImplementedError
+
+    def partition_room(self, index: int) -> BrokerError | None:
+        size_mb = self.description.max_size_in_megabytes
+        if self._partition_bytes(index) < size_mb * MEGABYTE:
+            return None
+        text = f"Partition {index} of '{self.path}' has reached its size ({size_mb} MB)."
+        return BrokerError(QUOTA_EXCEEDED, text)

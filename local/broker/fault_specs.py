@@ -17,8 +17,11 @@ from .errors import (
     UNAUTHORIZED,
     BrokerError,
 )
+from .partitioning import PARTITION_COUNT
 
 DELAY_MAX_S = 3600.0
+#: What `partition` is where a fault has none.
+NO_PARTITION = -1
 
 
 class Point(Enum):
@@ -41,6 +44,8 @@ class FaultKind:
     possible: tuple[Point, ...] = tuple(Point)
     condition: str | None = None
     is_network: bool = False
+    #: Strikes one partition of partitioned entities for as long as it is set, not single operations.
+    is_partition: bool = False
 
 
 _ALL = tuple(Point)
@@ -94,6 +99,23 @@ KINDS: dict[str, FaultKind] = {
         description="refuse every token and every operation as unauthorized", points=_ALL, condition=UNAUTHORIZED
     ),
     "crash": FaultKind(description="kill the whole broker process at the fault's points", points=(Point.SEND,)),
+    "partition-down": FaultKind(
+        description="`partition` takes and gives no messages: keyed sends to it are refused with `condition`, keyless "
+        "ones go around it, its messages stay in it, the entity is Limited",
+        possible=(),
+        condition=INTERNAL_ERROR,
+        is_partition=True,
+    ),
+    "partition-full": FaultKind(
+        description="`partition` takes no more messages: keyed sends to it get amqp:resource-limit-exceeded, keyless "
+        "ones go around it",
+        possible=(),
+        condition=QUOTA_EXCEEDED,
+        is_partition=True,
+    ),
+    "partition-slow": FaultKind(
+        description="sends to `partition` are answered after `delay_s` seconds", possible=(), is_partition=True
+    ),
 }
 
 
@@ -122,6 +144,7 @@ class FaultSpec:
     after_frames: int = 0
     reset: bool = False
     seed: int = 0
+    partition: int = NO_PARTITION
 
     @classmethod
     def from_json(cls, data: object) -> FaultSpec:
@@ -158,6 +181,19 @@ class FaultSpec:
                 yield f"{self.kind} cannot strike at {point.value}"
         if kind.is_network and not self.entity and (self.points or self.direction or self.rate < 1 or self.count):
             yield f"{self.kind} of a whole namespace has no points, direction, rate or count"
+        yield from self._partition_problems(kind)
+
+    def _partition_problems(self, kind: FaultKind) -> Iterator[str]:
+        if not kind.is_partition:
+            if self.partition != NO_PARTITION:
+                yield f"{self.kind} does not strike single partitions; partition-down, -full and -slow do"
+            return
+        if not 0 <= self.partition < PARTITION_COUNT:
+            yield f"{self.kind} needs partition, from 0 to {PARTITION_COUNT - 1}"
+        if self.kind == "partition-slow" and self.delay_s == 0:
+            yield "partition-slow needs delay_s"
+        if self.direction or self.rate < 1 or self.count or self.after or self.jitter_s:
+            yield f"{self.kind} holds until it is cleared: it has no direction, rate, count, after or jitter_s"
 
     def to_json(self) -> dict[str, object]:
         shown: dict[str, object] = {"kind": self.kind}
@@ -169,7 +205,7 @@ class FaultSpec:
 
 
 _NUMBERS = {"rate": float, "delay_s": float, "jitter_s": float}
-_WHOLE = ("after", "count", "after_bytes", "after_frames", "seed")
+_WHOLE = ("after", "count", "after_bytes", "after_frames", "seed", "partition")
 
 
 def _checked(name: str, value: object) -> object:

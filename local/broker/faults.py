@@ -87,7 +87,13 @@ class FaultPlan:
     def __init__(self) -> None:
         self.rules: dict[int, FaultRule] = {}
         self._next_id = 1
+        self._partition_rules: list[FaultRule] = []
         self._listeners: list[Action] = []
+
+    @property
+    def partition_rules(self) -> list[FaultRule]:
+        """Rules about single partitions."""
+        return self._partition_rules
 
     def on_change(self, callback: Action) -> None:
         self._listeners.append(callback)
@@ -113,6 +119,7 @@ class FaultPlan:
         return len(gone)
 
     def _changed(self) -> None:
+        self._partition_rules = [rule for rule in self.rules.values() if KINDS[rule.spec.kind].is_partition]
         for callback in self._listeners:
             callback()
 
@@ -150,7 +157,7 @@ def _counts_input(spec: FaultSpec) -> bool:
 
 def _strikes_at(spec: FaultSpec, point: Point) -> bool:
     kind = KINDS[spec.kind]
-    if (kind.is_network and not spec.entity) or _counts_input(spec):
+    if (kind.is_network and not spec.entity) or kind.is_partition or _counts_input(spec):
         return False
     return point in (spec.points or kind.points)
 

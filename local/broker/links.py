@@ -78,7 +78,7 @@ class Intake(LinkUser):
         try:
             if strike.error is not None:
                 raise strike.error
-            self._store(delivery)
+            delay_s = self._store(delivery)
         except BrokerError as error:
             if not delivery.settled:
                 delivery.settle(rejected(error))
@@ -87,10 +87,16 @@ class Intake(LinkUser):
             if strike.reset:
                 self._peer.when_durable(self._peer.reset)
         elif not delivery.settled:
-            self._peer.when_durable(lambda: delivery.settle(ACCEPTED))
+            self._peer.when_durable(lambda: self._accept(delivery, delay_s))
 
-    def _store(self, delivery: Delivery) -> None:
-        """All of a batch or nothing of it."""
+    def _accept(self, delivery: Delivery, delay_s: float) -> None:
+        if delay_s > 0:
+            self._peer.later(delay_s, lambda: self._accept(delivery, 0.0))
+        elif not self.is_closed:
+            delivery.settle(ACCEPTED)
+
+    def _store(self, delivery: Delivery) -> float:
+        """All of a batch or nothing of it; how much later it is to be answered."""
         payload, entity = delivery.payload, self._entity
         if len(payload) > self._bytes_max:
             raise BrokerError(
@@ -99,14 +105,20 @@ class Intake(LinkUser):
             )
         self._peer.namespace.journal.check()
         entity.touch()
+        contents = self._contents(delivery)
+        if len(contents) == 1:
+            return entity.answer_delay_s(contents, (entity.send(contents[0]),))
+        return entity.answer_delay_s(contents, entity.send_all(contents))
+
+    @staticmethod
+    def _contents(delivery: Delivery) -> list[Content]:
         if delivery.message_format != BATCH_MESSAGE_FORMAT:
-            entity.send(Content.parse(payload))
-            return
+            return [Content.parse(delivery.payload)]
         try:
-            parts = split_batch(payload)
+            parts = split_batch(delivery.payload)
         except ValueError as error:
             raise BrokerError(DECODE_ERROR, f"The batch cannot be decoded: {error}") from error
-        entity.send_all([Content.parse(part) for part in parts])
+        return [Content.parse(part) for part in parts]
 
     def _let_go(self) -> None:
         self._entity.links.discard(self)

@@ -18,6 +18,7 @@ from .entities import Queue, Receivable, Subscription, Topic
 from .errors import (
     ARGUMENT_ERROR,
     ENTITY_EXISTS,
+    INTERNAL_ERROR,
     MESSAGE_LOCK_LOST,
     MESSAGE_NOT_FOUND,
     MESSAGE_SIZE_EXCEEDED,
@@ -72,6 +73,7 @@ _STATUS = {
     NOT_IMPLEMENTED: 501,
     SERVER_BUSY: 503,
     TIMEOUT: 408,
+    INTERNAL_ERROR: 500,
 }
 
 
@@ -268,6 +270,7 @@ def _update_disposition(node: Node, body: Body) -> Body:
 def _list_sessions(node: Node, body: Body) -> Body | None:
     if not node.queue.policy.requires_session:
         raise BrokerError(NOT_ALLOWED, f"'{node.queue.key}' does not use sessions.")
+    node.queue.check_all_partitions()
     since_ms = int(required(body, "last-updated-time", int))
     skip, top = read_count(body, "skip", 2**31), read_count(body, "top", SESSIONS_PAGE_MAX)
     since = None if since_ms >= _ALL_SESSIONS_FROM_MS else since_ms / 1000.0

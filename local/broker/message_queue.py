@@ -8,7 +8,7 @@ ask for: put, settle, look, and what time brings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from .content import Content
@@ -30,6 +30,8 @@ Changes = dict[str, object]
 
 class MessageQueue(QueueSessions):
     _round_robin = 0
+    #: Says why a partition has no room for more, if it has none.
+    partition_room: Callable[[int], BrokerError | None] | None = None
     _forgotten_ids = 0
 
     # -- putting messages in
@@ -41,13 +43,14 @@ class MessageQueue(QueueSessions):
         enqueue_sequence_number: int | None = None,
         dead_letter_source: str | None = None,
         hops: int = 0,
+        partition: Partition | None = None,
     ) -> int | None:
         """Accept a message, now or at its scheduled time. None = a duplicate, accepted and dropped."""
         if self.policy.requires_session and content.session_id is None:
             raise BrokerError(NOT_ALLOWED, f"'{self.key}' requires sessions: set the message's session id.")
         now = self._clock.now()
         content = content.with_ttl_at_most(self.policy.default_time_to_live_s)
-        partition = self._partition_for(content)
+        partition = partition or self.partition_for(content)
         if self._is_duplicate(partition, content, now):
             return None
         message = StoredMessage(partition.allocate(), content, enqueued_at=now)
@@ -76,13 +79,36 @@ class MessageQueue(QueueSessions):
         self._keep(partition, buried)
         self._make_ready(buried)
 
-    def _partition_for(self, content: Content) -> Partition:
+    def partition_for(self, content: Content, otherwise: int | None = None) -> Partition:
+        """Where the message belongs, whether or not that is well; without a key, `otherwise` or the next in turn."""
         if len(self.partitions) == 1:
             return self.partitions[0]
         index = choose_partition(content, len(self.partitions), self.policy.duplicate_window_s is not None)
         if index is None:
-            index = self._round_robin = (self._round_robin + 1) % len(self.partitions)
+            index = self._next_in_turn() if otherwise is None else otherwise
         return self.partitions[index]
+
+    def place(self, content: Content) -> Partition:
+        """Where the message goes: a key's own partition, or BrokerError; without a key, the next that is well."""
+        if len(self.partitions) == 1:
+            return self.partitions[0]
+        index = choose_partition(content, len(self.partitions), self.policy.duplicate_window_s is not None)
+        refusal = None
+        for _ in self.partitions if index is None else (None,):
+            chosen = self._next_in_turn() if index is None else index
+            refusal = self._refusal_of(chosen)
+            if refusal is None:
+                return self.partitions[chosen]
+        assert refusal is not None, "there is at least one partition"
+        raise refusal
+
+    def _next_in_turn(self) -> int:
+        self._round_robin = (self._round_robin + 1) % len(self.partitions)
+        return self._round_robin
+
+    def _refusal_of(self, index: int) -> BrokerError | None:
+        refusal = None if self.health is None else self.health[index].refusal
+        return refusal or (self.partition_room(index) if self.partition_room is not None else None)
 
     def _is_duplicate(self, partition: Partition, content: Content, now: float) -> bool:
         window_s = self.policy.duplicate_window_s
@@ -137,7 +163,9 @@ class MessageQueue(QueueSessions):
 
     def locked(self, token: bytes) -> StoredMessage:
         if self.is_locked(token):
-            return self._locks[token]
+            message = self._locks[token]
+            self._check_up(message.partition)
+            return message
         if self.policy.requires_session:
             raise BrokerError(SESSION_LOCK_LOST, "The session lock has expired. Accept the session again.")
         raise BrokerError(
@@ -207,14 +235,20 @@ class MessageQueue(QueueSessions):
         return list(islice(visible, count))
 
     def _from(self, sequence_number: int) -> Iterator[StoredMessage]:
+        down = self.down_partitions()
         for partition in self.partitions[sequence_number >> PARTITION_SHIFT :]:
+            if partition.index in down:
+                continue
             for number in partition.messages.irange(minimum=sequence_number):
                 yield partition.messages[number]
 
     def receive_deferred(
         self, sequence_numbers: Iterable[int], *, deletes: bool, session: Session | None = None
     ) -> list[StoredMessage]:
-        """All of the numbers asked for, or nothing."""
+        """All of the numbers asked for, or nothing; of one partition."""
+        sequence_numbers = list(sequence_numbers)
+        if len({number >> PARTITION_SHIFT for number in sequence_numbers}) > 1:
+            raise BrokerError(NOT_ALLOWED, "Deferred messages of different partitions must be asked for separately.")
         chosen = {number: self._deferred(number, session) for number in sequence_numbers}
         if not deletes and len(self._locks) + len(chosen) > LOCKS_MAX:
             raise BrokerError(SERVER_BUSY, f"'{self.key}' has {LOCKS_MAX} messages under lock; settle some first.")
@@ -227,6 +261,8 @@ class MessageQueue(QueueSessions):
 
     def _deferred(self, number: int, session: Session | None) -> StoredMessage:
         message = self._find(number)
+        if message is not None:
+            self._check_up(message.partition)
         if message is None or message.state is not MessageState.DEFERRED or message.lock_token is not None:
             raise BrokerError(MESSAGE_NOT_FOUND, f"No deferred message with sequence number {number} in '{self.key}'.")
         if session is not None and message.content.session_id != session.id:
@@ -242,12 +278,14 @@ class MessageQueue(QueueSessions):
                 raise BrokerError(
                     MESSAGE_NOT_FOUND, f"No scheduled message with sequence number {number} in '{self.key}'."
                 )
+            self._check_up(message.partition)
             chosen[number] = message
         for message in chosen.values():
             self._remove(message)
 
     def delete_batch(self, count: int, enqueued_before: float, session_id: str | None = None) -> int:
-        """Delete up to `count` waiting messages, oldest first; how many."""
+        """Delete up to `count` waiting messages, oldest first; how many. Needs all partitions."""
+        self.check_all_partitions()
         old_enough = (
             message
             for message in self.messages()

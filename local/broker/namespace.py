@@ -13,6 +13,7 @@ from .descriptions import QueueDescription, RuleDescription, SubscriptionDescrip
 from .entities import Entity, Queue, Receivable, Rule, Subscription, Topic
 from .entity import seconds_or_never
 from .errors import ARGUMENT_ERROR, RESOURCE_DELETED, BrokerError, EntityExists, EntityNotFound
+from .faults import FaultPlan
 from .journal import Journal
 from .message_queue import MessageQueue
 from .receivable import DEAD_LETTER_SUFFIX, TRANSFER_DEAD_LETTER_SUFFIX
@@ -34,8 +35,20 @@ class Address:
 
 
 class Namespace:
-    def __init__(self, name: str, *, clock: Clock, journal: Journal, keys: KeyRing, tier: str = "Standard") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock,
+        journal: Journal,
+        keys: KeyRing,
+        tier: str = "Standard",
+        faults: FaultPlan | None = None,
+    ) -> None:
         self.name = name
+        #: Faults of single partitions are asked for here; all others strike connections.
+        self.faults = faults or FaultPlan()
+        self.faults.on_change(self._health_may_have_changed)
         self.tier = tier
         self.clock = clock
         self.journal = journal
@@ -223,6 +236,14 @@ class Namespace:
     def message_queues(self) -> Iterator[MessageQueue]:
         for entity in self.all_entities():
             yield from entity.queues()
+
+    def partitioned_count(self) -> int:
+        return sum(entity.description.enable_partitioning for entity in self._entities.values())
+
+    def _health_may_have_changed(self) -> None:
+        for queue in self.message_queues():
+            if queue.health is not None:
+                queue.health_changed()
 
     # -- keeping and forgetting
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 from .content import Content
+from .errors import NOT_ALLOWED, BrokerError
 
 PARTITION_COUNT = 16
 
@@ -20,3 +21,14 @@ def choose_partition(content: Content, partition_count: int, detects_duplicates:
     if key is None and detects_duplicates:
         key = content.message_id
     return None if key is None else partition_of_key(key, partition_count)
+
+
+def check_keys_agree(content: Content) -> None:
+    """Session id and partition key, where a message has both, must name the same partition."""
+    session_id, partition_key = content.session_id, content.partition_key
+    if session_id is not None and partition_key is not None and session_id != partition_key:
+        raise BrokerError(
+            NOT_ALLOWED,
+            "InvalidOperation: the message's session id and partition key differ; a partitioned entity takes one key: "
+            "make them equal, or leave the partition key out.",
+        )

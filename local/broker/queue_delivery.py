@@ -76,9 +76,12 @@ class QueueDelivery(QueueState):
     def _take_ready(self) -> StoredMessage | None:
         partitions = self.partitions
         now = self._clock.now()
+        down = self.down_partitions() if self.health is not None else ()
         for _ in range(len(partitions)):
             partition = partitions[self._next_partition]
             self._next_partition = (self._next_partition + 1) % len(partitions)
+            if down and partition.index in down:
+                continue
             while (message := partition.ready.take(partition.messages)) is not None:
                 if not message.has_expired(now):
                     return message

@@ -17,6 +17,7 @@ class QueueSessions(QueueDelivery):
         if not self.policy.requires_session:
             raise BrokerError(NOT_ALLOWED, f"'{self.key}' does not use sessions.")
         if session_id is not None:
+            self._check_up(self._partition_of(session_id))
             session = self.book.get(session_id)
             if session.holder is not None:
                 raise BrokerError(
@@ -45,6 +46,7 @@ class QueueSessions(QueueDelivery):
         return session.locked_until
 
     def held_session(self, session_id: str) -> Session:
+        self._check_up(self._partition_of(session_id))
         session = self.book.sessions.get(session_id)
         if session is None or session.holder is None or session.locked_until <= self._clock.now():
             raise BrokerError(SESSION_LOCK_LOST, f"The lock on session '{session_id}' is not held. Accept it again.")
@@ -65,7 +67,7 @@ class QueueSessions(QueueDelivery):
 
     def pump_session(self, session: Session) -> None:
         consumer = session.holder
-        if consumer is None or not self.policy.can_receive:
+        if consumer is None or not self.policy.can_receive or not self._is_up(session.id):
             return
         now = self._clock.now()
         while session.holder is consumer and consumer.credit > 0 and len(self._locks) < LOCKS_MAX:
@@ -89,6 +91,16 @@ class QueueSessions(QueueDelivery):
             self.book.offer(session)
             self._serve_waiters()
 
+    def _is_up(self, session_id: str) -> bool:
+        return self.health is None or self.health[self._partition_of(session_id)].down is None
+
+    def health_changed(self) -> None:
+        """A partition may be back: hand out what waited in it."""
+        self.pump()
+        for session in list(self.book.held()):
+            self.pump_session(session)
+        self._serve_waiters()
+
     # -- holding
 
     def _hold(self, session: Session, holder: SessionHolder) -> None:
@@ -106,7 +118,7 @@ class QueueSessions(QueueDelivery):
 
     def _serve_waiters(self) -> None:
         while (waiter := self.book.first_waiter()) is not None:
-            session = self.book.take_offered(self._messages_of)
+            session = self.book.take_offered(self._messages_of, self._is_up)
             if session is None:
                 return
             self.book.stop_waiting(waiter.holder)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from .clock import Clock, Timer
 from .journal import Journal
+from .partition_health import WELL, Health, PartitionHealth
 from .partitioning import partition_of_key
 from .sessions import Session, SessionBook
 from .store import PARTITION_SHIFT, Deadlines, Messages, Partition, StoredMessage
@@ -42,6 +43,8 @@ class QueueState:
         self.policy = policy
         self.journal = journal
         self.partitions = [Partition(index) for index in range(partition_count)]
+        #: How the partitions are doing; None where there is but one.
+        self.health: Health | None = None
         self.book = SessionBook()
         self._clock = clock
         self._locks: dict[bytes, StoredMessage] = {}
@@ -81,9 +84,31 @@ class QueueState:
         return self.partitions[index].messages.get(sequence_number)
 
     def _messages_of(self, session: Session) -> Messages:
-        if len(self.partitions) == 1:
-            return self.partitions[0].messages
-        return self.partitions[partition_of_key(session.id, len(self.partitions))].messages
+        return self.partitions[self._partition_of(session.id)].messages
+
+    # -- partitions that are not well
+
+    def health_of(self, index: int) -> PartitionHealth:
+        return WELL if self.health is None else self.health[index]
+
+    def down_partitions(self) -> list[int]:
+        if self.health is None or self.health.is_well:
+            return []
+        return [index for index in range(len(self.partitions)) if self.health[index].down is not None]
+
+    def check_all_partitions(self) -> None:
+        """For what needs every one of them; BrokerError names the one that is down."""
+        for index in self.down_partitions():
+            self._check_up(index)
+
+    def _check_up(self, index: int) -> None:
+        down = self.health_of(index).down
+        if down is not None:
+            raise down
+
+    def _partition_of(self, session_id: str) -> int:
+        count = len(self.partitions)
+        return partition_of_key(session_id, count) if count > 1 else 0
 
     # -- in and out
 

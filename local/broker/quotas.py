@@ -6,6 +6,7 @@ from .descriptions import CorrelationFilter, RuleDescription
 from .errors import InvalidDescription
 
 ENTITIES_MAX = 10_000
+PARTITIONED_ENTITIES_MAX = 100
 SUBSCRIPTIONS_PER_TOPIC_MAX = 2_000
 SQL_FILTERS_PER_TOPIC_MAX = 2_000
 CORRELATION_FILTERS_PER_TOPIC_MAX = 100_000
@@ -13,6 +14,10 @@ CORRELATION_FILTERS_PER_TOPIC_MAX = 100_000
 
 def check_entity_room(count: int) -> None:
     _check_room("A namespace may have", count, ENTITIES_MAX, "queues and topics")
+
+
+def check_partitioned_room(count: int) -> None:
+    _check_room("A namespace may have", count, PARTITIONED_ENTITIES_MAX, "partitioned queues and topics")
 
 
 def check_subscription_room(count: int) -> None:

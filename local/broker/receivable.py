@@ -9,6 +9,7 @@ from .entity import Entity, seconds_or_never
 from .errors import ENTITY_DISABLED, BrokerError
 from .forwarding import forwarder
 from .message_queue import ForwardFailure, MessageQueue, QueuePolicy
+from .partition_health import Health
 from .store import StoredMessage
 
 if TYPE_CHECKING:
@@ -34,11 +35,17 @@ class Receivable(Entity):
             )
 
         self.main = queue("")
+        if partition_count > 1:
+            self.main.health = Health(namespace.faults, namespace.name, self._fault_paths())
         self.dead_letters = queue(DEAD_LETTER_SUFFIX)
         self.transfer_dead_letters = queue(TRANSFER_DEAD_LETTER_SUFFIX)
         self.main.dead_letter_to = self._dead_letter
         self.main.forward_failed = self._forward_failed
         self.dead_letters.forward_failed = self._dead_letter_forward_failed
+
+    def _fault_paths(self) -> tuple[str, ...]:
+        """What faults of its partitions may call it."""
+        return (self.path,)
 
     @property
     def size_bytes(self) -> int:
@@ -55,9 +62,6 @@ class Receivable(Entity):
             transfer=waiting if forwards else 0,
             transfer_dead_letter=self.transfer_dead_letters.message_count,
         )
-
-    def availability(self) -> str:
-        return "Available"
 
     def sub_queue(self, suffix: str) -> MessageQueue:
         return {

@@ -86,9 +86,13 @@ class SessionBook:
         if session.holder is None:
             self._offered[session.id] = None
 
-    def take_offered(self, messages_of: Callable[[Session], Messages]) -> Session | None:
-        while self._offered:
-            session_id = next(iter(self._offered))
+    def take_offered(
+        self, messages_of: Callable[[Session], Messages], is_up: Callable[[str], bool]
+    ) -> Session | None:
+        """The first that can be had; one whose partition is down stays on offer."""
+        for session_id in list(self._offered):
+            if not is_up(session_id):
+                continue
             del self._offered[session_id]
             session = self.sessions.get(session_id)
             if session is None or session.holder is not None:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable
 
 from local.broker.auth import AuthError
-from local.broker.errors import ENTITY_EXISTS, NOT_FOUND, BrokerError, InvalidDescription
+from local.broker.errors import ENTITY_EXISTS, INTERNAL_ERROR, NOT_FOUND, BrokerError, InvalidDescription
 from local.broker.http import Request, Response
 from local.broker.namespace import Namespace
 
@@ -73,6 +73,8 @@ def _refused(error: BrokerError) -> Response:
             return _refusal(404, 40400, "Not Found", error.description)
         case c if c == ENTITY_EXISTS:
             return _refusal(409, 40900, "Conflict", error.description)
+        case c if c == INTERNAL_ERROR:
+            return _refusal(500, 50000, "Internal Server Error", error.description)
         case _:
             return _refusal(400, 40000, "Bad Request", error.description)
 

@@ -157,8 +157,9 @@ class Operations:
         validation.validate_queue(path, made, tier=namespace.tier, exists=self._exists, before=before)
         require_forwarding(namespace, self._request, self._claims, made)
         if is_update:
+            namespace.queue(path).check_all_partitions()
             return self._entry(200, write.queue_entry(namespace.update_queue(path, made), self._place))
-        self._check_entity_room()
+        self._check_entity_room(made)
         return self._entry(201, write.queue_entry(namespace.create_queue(path, made), self._place))
 
     def _put_topic(self, path: str, element: Element) -> Response:
@@ -167,8 +168,9 @@ class Operations:
         made = self._completed(read_topic(element, before or TopicDescription()), before)
         validation.validate_topic(path, made, tier=namespace.tier, before=before)
         if is_update:
+            namespace.topic(path).check_all_partitions()
             return self._entry(200, write.topic_entry(namespace.update_topic(path, made), self._place))
-        self._check_entity_room()
+        self._check_entity_room(made)
         return self._entry(201, write.topic_entry(namespace.create_topic(path, made), self._place))
 
     def _put_subscription(self, address: SubscriptionAddress, element: Element) -> Response:
@@ -177,6 +179,7 @@ class Operations:
         made = read_subscription(element, before or SubscriptionDescription())
         validation.validate_subscription(topic, name, made, tier=namespace.tier, exists=self._exists, before=before)
         require_forwarding(namespace, self._request, self._claims, made)
+        namespace.topic(topic).check_all_partitions()
         if before is not None:
             updated = namespace.update_subscription(topic, name, made)
             return self._entry(200, write.subscription_entry(updated, self._place))
@@ -203,11 +206,13 @@ class Operations:
         namespace = self._namespace
         match address:
             case QueueOrTopic(path=path):
+                self._queue_or_topic(path).check_all_partitions()
                 delete = (
                     namespace.delete_queue if isinstance(self._queue_or_topic(path), Queue) else namespace.delete_topic
                 )
                 delete(path)
             case SubscriptionAddress(topic=topic, name=name):
+                namespace.subscription(topic, name).check_all_partitions()
                 namespace.delete_subscription(topic, name)
             case RuleAddress(topic=topic, subscription=subscription, name=name):
                 namespace.delete_rule(topic, subscription, name)
@@ -244,8 +249,10 @@ class Operations:
             )
         return replace(validation.with_stored_size(made, self._namespace.tier), authorization_rules=tuple(rules))
 
-    def _check_entity_room(self) -> None:
+    def _check_entity_room(self, made: QueueDescription | TopicDescription) -> None:
         quotas.check_entity_room(len(self._namespace.queues()) + len(self._namespace.topics()))
+        if made.enable_partitioning:
+            quotas.check_partitioned_room(self._namespace.partitioned_count())
 
     def _check_rule_room(self, topic: str, rule: RuleDescription) -> None:
         sql, correlation = write.filter_counts(self._namespace.topic(topic))

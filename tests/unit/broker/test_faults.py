@@ -36,6 +36,11 @@ def plan(**fault: Any) -> tuple[FaultPlan, FaultRule]:
         ({"kind": "drop-cbs", "points": ["send"]}, "drop-cbs cannot strike at send"),
         ({"kind": "lose-acknowledgement", "points": ["cbs"]}, "cannot strike at cbs"),
         ({"kind": "reset", "reset": "yes"}, "reset has the wrong type"),
+        ({"kind": "partition-down"}, "needs partition, from 0 to 15"),
+        ({"kind": "partition-down", "partition": 16}, "needs partition, from 0 to 15"),
+        ({"kind": "partition-slow", "partition": 1}, "needs delay_s"),
+        ({"kind": "partition-full", "partition": 1, "rate": 0.5}, "holds until it is cleared"),
+        ({"kind": "throttle", "partition": 1}, "does not strike single partitions"),
     ],
 )
 def test_a_wrong_fault_is_refused_by_name(fault: object, problem: str) -> None:
@@ -45,7 +50,9 @@ def test_a_wrong_fault_is_refused_by_name(fault: object, problem: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_be_written_and_read_back(kind: str) -> None:
-    fault = {"kind": kind, "namespace": "primary", **({"delay_s": 1.0} if kind == "delay" else {})}
+    needed = {"partition": 3} if kind.startswith("partition") else {}
+    delay = {"delay_s": 1.0} if kind in ("delay", "partition-slow") else {}
+    fault = {"kind": kind, "namespace": "primary", **needed, **delay}
     assert fault == FaultSpec.from_json(fault).to_json()
 
 
