@@ -6,21 +6,27 @@ import asyncio
 import functools
 import os
 import random
+import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from shared.adapters.administration import Administration
 from shared.adapters.backlog_receiver import SdkBacklogQueues
-from shared.adapters.credentials import credential_for
+from shared.adapters.credentials import blocking_credential_for, credential_for
 from shared.adapters.factories import TableFactoryStore
 from shared.adapters.log_telemetry import LogTelemetry
 from shared.adapters.sdk_messages import outgoing_from
 from shared.adapters.servicebus import SdkLinks
 from shared.adapters.system_clock import SystemClock
 from shared.adapters.tables import TableStateStore
+from shared.adapters.telemetry_blobs import BlobPublisher
+from shared.adapters.telemetry_files import FolderPublisher, Publisher
+from shared.adapters.telemetry_sinks import Fanout, RecentEvents
+from shared.adapters.telemetry_writer import TelemetryWriter, WriterOptions
 from shared.domain.backlog import backlog_queue_paths
 from shared.domain.message import Outgoing
 from shared.domain.pair import Side
@@ -62,6 +68,8 @@ class Runtime:
     syphon: Syphon
     closing: Closing
     watch: FactoryWatch
+    #: The last events of this instance, for people who look at it.
+    recent: RecentEvents
     to_outgoing: Callable[[object], Outgoing]
     closers: tuple[Callable[[], Coroutine[Any, Any, None]], ...]
 
@@ -72,7 +80,11 @@ class Runtime:
 
 def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_file: str | None = None) -> Runtime:
     """Call it in the event loop that is going to use it. Nothing is connected before it is needed."""
-    clock, telemetry = SystemClock(), telemetry or LogTelemetry()
+    clock, recent = SystemClock(), RecentEvents()
+    instance = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    writer = _telemetry_writer(settings, instance) if telemetry is None else None
+    kept = [telemetry or LogTelemetry(), recent]
+    telemetry = Fanout(kept if writer is None else [writer, *kept])
     connections = {Side.PRIMARY: settings.primary, Side.SECONDARY: settings.secondary}
     credentials = {
         side: None if connection.connection_string is not None else credential_for(connection.client_id)
@@ -91,7 +103,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         queues=backlog_queue_paths(settings.pair.primary, settings.backlog_queue_count),
         failover_interval=settings.failover_interval,
         refresh_every=settings.state_refresh,
-        instance=f"{os.getpid()}-{uuid.uuid4().hex[:8]}",
+        instance=instance,
     )
     closing = Closing(
         store=TableFactoryStore(store), state=state, clock=clock, telemetry=telemetry, grace=settings.partner_grace
@@ -161,6 +173,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         syphon=syphon,
         closing=closing,
         watch=watch,
+        recent=recent,
         to_outgoing=outgoing_from,
         closers=(
             facts.close,
@@ -175,8 +188,29 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
             primary.close,
             secondary.close,
             *(one.close for one in used_credentials),
+            *([] if writer is None else [writer.close]),
         ),
     )
+
+
+def _telemetry_writer(settings: Settings, instance: str) -> TelemetryWriter | None:
+    if not settings.telemetry_folder and not settings.telemetry_container:
+        return None
+    folder = Path(settings.telemetry_folder or Path(tempfile.gettempdir()) / "paired-namespaces-telemetry")
+    publisher: Publisher = FolderPublisher(folder)
+    if settings.telemetry_container:
+        storage = settings.state_storage
+        credential = None if storage.connection_string else blocking_credential_for(storage.client_id)
+        publisher = BlobPublisher(storage, settings.telemetry_container, credential)
+    options = WriterOptions(
+        folder=folder,
+        file_bytes_max=settings.telemetry_rotate_bytes,
+        file_age_max=settings.telemetry_rotate_interval,
+        buffer_events_max=settings.telemetry_buffer_events,
+        backlog_queue_count=settings.backlog_queue_count,
+        ping_primary_interval=settings.ping_primary_interval,
+    )
+    return TelemetryWriter(options, instance=instance, clock=SystemClock(), publisher=publisher)
 
 
 def _send_options(settings: Settings) -> SendOptions:

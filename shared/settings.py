@@ -87,6 +87,17 @@ def switch() -> Kind[bool]:
     return Kind(parse=parse, takes="true or false")
 
 
+def text(pattern: str, takes: str) -> Kind[str]:
+    """Text of a given form, or nothing at all."""
+
+    def parse(value: str) -> str:
+        if value and not re.fullmatch(pattern, value):
+            raise ValueError(f"not {takes}")
+        return value
+
+    return Kind(parse=parse, takes=takes)
+
+
 def option(setting: str, kind: Kind[T], default: str) -> T:
     """A dataclass field that knows its app setting; typed as its value, as dataclasses.field itself is."""
     known = Option(setting=setting, kind=kind, default=default)
@@ -129,6 +140,20 @@ class Settings:
     divert_while_suspect: bool = option("DIVERT_WHILE_SUSPECT", switch(), "false")
     # How stale an instance's view of shared state may be.
     state_refresh: timedelta = option("STATE_REFRESH", duration("PT0.2S", "PT1M"), "PT2S")
+    # Where records of every event are written, in files by date and hour; empty: nowhere.
+    telemetry_folder: str = option("TELEMETRY_FOLDER", text(r"[^\0=;]{1,1000}", "a folder, or empty"), "")
+    # The container of blob storage to which the files go; the folder, or a temporary one, then holds the open file.
+    telemetry_container: str = option(
+        "TELEMETRY_CONTAINER",
+        text(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*", "3 to 63 lower-case letters, digits and single hyphens, or empty"),
+        "",
+    )
+    # A file of records is closed, and so can be read, when it is as old as this.
+    telemetry_rotate_interval: timedelta = option("TELEMETRY_ROTATE_INTERVAL", duration("PT1S", "PT1H"), "PT1M")
+    # Or as large.
+    telemetry_rotate_bytes: int = option("TELEMETRY_ROTATE_BYTES", whole_number(1_000, 1_000_000_000), "33554432")
+    # Records that may wait to be written; beyond that they are dropped, and counted.
+    telemetry_buffer_events: int = option("TELEMETRY_BUFFER_EVENTS", whole_number(100, 10_000_000), "100000")
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Settings:

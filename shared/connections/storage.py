@@ -45,6 +45,8 @@ class StateStorage:
 
     setting: str
     table_endpoint: str
+    #: Of the same account; None where identity-based settings tell neither it nor the account.
+    blob_endpoint: str | None = None
     connection_string: Secret | None = None
     client_id: str | None = None
 
@@ -118,9 +120,16 @@ def _from_identity(reader: ConnectionReader) -> StateStorage:
         reader.wrong_identity("tableServiceUri", "not set, and __accountName neither", example=example)
     if uri is not None and not is_web_address(uri):
         reader.wrong_identity("tableServiceUri", "not of the form https://host/", example=example)
+    blobs = reader.identity.get("blobServiceUri")
+    if blobs is not None and not is_web_address(blobs):
+        example = f"{reader.setting}__blobServiceUri=https://contoso.blob.core.windows.net"
+        reader.wrong_identity("blobServiceUri", "not of the form https://host/", example=example)
     if account is not None and not _ACCOUNT_NAME.fullmatch(account):
         problem = "not 3 to 24 lower-case letters and digits"
         reader.wrong_identity("accountName", problem, example=f"{reader.setting}__accountName=contoso")
     reader.stop_if_wrong()
     endpoint = uri or f"https://{account}.table.core.windows.net"
-    return StateStorage(setting=reader.setting, table_endpoint=endpoint, client_id=client_id)
+    blobs = reader.identity.get("blobServiceUri")
+    if blobs is None and ".table." in endpoint:
+        blobs = endpoint.replace(".table.", ".blob.", 1)
+    return StateStorage(setting=reader.setting, table_endpoint=endpoint, blob_endpoint=blobs, client_id=client_id)

@@ -35,7 +35,14 @@ from shared.services.lane import Lane
 from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
 from shared.services.parcels import Delivered, Flushed, LaneFull
-from shared.telemetry_events import CredentialsRefused, FailureCounted, SendAccepted, SendRefused
+from shared.telemetry_events import (
+    CredentialsRefused,
+    FailureCounted,
+    SendAccepted,
+    SendRefused,
+    key_hash_of,
+    partition_of,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -69,6 +76,8 @@ class _Journey:
     started: float
     deadline: float
     indefinite: bool = False
+    #: Places tried so far besides the one that is being tried.
+    failed_places: int = 0
 
 
 class FailoverSender:
@@ -173,6 +182,7 @@ class FailoverSender:
     async def _primary_failed(self, journey: _Journey, failed: SendFailed) -> Sent:
         path = journey.path
         journey.indefinite |= failed.indefinite
+        journey.failed_places += 1
         if not counts(failed.failure, entity_is_known=self._state.has_accepted(path)):
             raise self._refusal(Side.PRIMARY, path, failed)
         reason = f"{failed.failure.value}: {failed.detail}"
@@ -248,6 +258,9 @@ class FailoverSender:
                     seconds=seconds,
                     body_bytes=message.body_bytes,
                     possible_duplicate=sent.possible_duplicate,
+                    attempt=1 + journey.failed_places,
+                    key_hash=key_hash_of(message.key),
+                    partition=partition_of(message.key),
                 )
             )
 

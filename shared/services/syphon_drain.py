@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.domain.aside import Aside
+from shared.domain.envelope import destination_of
 from shared.domain.failures import Failure
 from shared.domain.message import AmqpValue, Outgoing, outgoing
 from shared.domain.pair import EntityPath
@@ -26,6 +27,7 @@ from shared.domain.syphon import (
     judge,
     refusal_of,
 )
+from shared.errors import EnvelopeError
 from shared.ports import BacklogQueue, LockLost, SendFailed
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_forwarder import Forwarder, Outcome
@@ -253,6 +255,7 @@ class Drainer:
                 backlog_queue=self._path,
                 waited_seconds=(now - ready.backlog.enqueued_at).total_seconds(),
                 possible_duplicate=not settled or (ready.outcome is not None and ready.outcome.possible_duplicate),
+                body_bytes=ready.outgoing.body_bytes,
             )
         )
 
@@ -291,6 +294,7 @@ class Drainer:
                 backlog_queue=self._path,
                 reason=verdict.reason,
                 description=verdict.description,
+                path=_destination(message),
             )
         )
 
@@ -307,6 +311,13 @@ class Drainer:
 def _margin(batch: Sequence[BacklogMessage], now: datetime) -> timedelta:
     locks = [message.locked_until - now for message in batch if message.locked_until is not None]
     return min([LOCK_MARGIN, *(lock / 3 for lock in locks)])
+
+
+def _destination(message: BacklogMessage) -> EntityPath | None:
+    try:
+        return destination_of(message.message)
+    except EnvelopeError:
+        return None
 
 
 def text_of(message_id: AmqpValue) -> str:

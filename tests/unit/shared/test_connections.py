@@ -245,19 +245,31 @@ def test_what_is_wrong_with_a_storage_string_is_named(text: str, expected: list[
 
 
 @pytest.mark.parametrize(
-    ("identity", "endpoint"),
+    ("identity", "endpoint", "blobs"),
     [
-        ({"tableServiceUri": "https://contoso.table.core.windows.net"}, "https://contoso.table.core.windows.net"),
-        ({"accountName": "contoso"}, "https://contoso.table.core.windows.net"),
+        (
+            {"tableServiceUri": "https://contoso.table.core.windows.net"},
+            "https://contoso.table.core.windows.net",
+            "https://contoso.blob.core.windows.net",
+        ),
+        (
+            {"accountName": "contoso"},
+            "https://contoso.table.core.windows.net",
+            "https://contoso.blob.core.windows.net",
+        ),
         (
             {"accountName": "contoso", "blobServiceUri": "https://b", "queueServiceUri": "https://q"},
             "https://contoso.table.core.windows.net",
+            "https://b",
         ),
+        ({"tableServiceUri": "https://tables.example"}, "https://tables.example", None),
     ],
 )
-def test_storage_by_identity(identity: dict[str, str], endpoint: str) -> None:
+def test_storage_by_identity(identity: dict[str, str], endpoint: str, blobs: str | None) -> None:
     found = storage(**identity, clientId=CLIENT_ID)
-    expected = StateStorage(setting="AzureWebJobsStorage", table_endpoint=endpoint, client_id=CLIENT_ID)
+    expected = StateStorage(
+        setting="AzureWebJobsStorage", table_endpoint=endpoint, blob_endpoint=blobs, client_id=CLIENT_ID
+    )
     assert expected == found
 
 

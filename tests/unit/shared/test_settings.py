@@ -46,6 +46,11 @@ def test_defaults_are_those_of_the_specification() -> None:
         "partitioned_attempt_timeout": timedelta(seconds=20),
         "divert_while_suspect": False,
         "state_refresh": timedelta(seconds=2),
+        "telemetry_folder": "",
+        "telemetry_container": "",
+        "telemetry_rotate_interval": timedelta(minutes=1),
+        "telemetry_rotate_bytes": 32 * 1024 * 1024,
+        "telemetry_buffer_events": 100_000,
     }
     assert expected == {name: getattr(settings, name) for name in options()}
 
@@ -68,6 +73,11 @@ def test_every_value_is_read_from_its_setting() -> None:
             "PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED": "PT25S",
             "DIVERT_WHILE_SUSPECT": "1",
             "STATE_REFRESH": " PT0.2S ",
+            "TELEMETRY_FOLDER": "/var/telemetry",
+            "TELEMETRY_CONTAINER": "pair-telemetry",
+            "TELEMETRY_ROTATE_INTERVAL": "PT5M",
+            "TELEMETRY_ROTATE_BYTES": "1000",
+            "TELEMETRY_BUFFER_EVENTS": "500",
         }
     )
     expected = {
@@ -85,6 +95,11 @@ def test_every_value_is_read_from_its_setting() -> None:
         "partitioned_attempt_timeout": timedelta(seconds=25),
         "divert_while_suspect": True,
         "state_refresh": timedelta(milliseconds=200),
+        "telemetry_folder": "/var/telemetry",
+        "telemetry_container": "pair-telemetry",
+        "telemetry_rotate_interval": timedelta(minutes=5),
+        "telemetry_rotate_bytes": 1000,
+        "telemetry_buffer_events": 500,
     }
     assert expected == {name: getattr(settings, name) for name in options()}
 
