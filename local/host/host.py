@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from local.host.app_loader import load_app
+from local.host.cancelling import cancel_all
 from local.host.converters import Datum, speed_up_times
 from local.host.durable.store import Store
 from local.host.durable.worker import DurableWorker
@@ -148,9 +149,8 @@ class Host:
             closing.append(self._server.stop())
         # Durable clients inside calls that still run need the worker, so it ends last.
         await self._finish(*closing)
-        for task in self._tasks:
-            task.cancel()
-        await self._finish(*self._tasks)
+        for task in await cancel_all(self._tasks, seconds=STOP_GRACE_S):
+            log.warning("while stopping: %r does not end", task)
         if hasattr(self, "_outputs"):
             await self._outputs.close()
             self._threads.close()

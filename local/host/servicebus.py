@@ -21,6 +21,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
+from local.host.cancelling import cancel_all, give_time
 from local.host.connections import BusClient, check
 from local.host.converters import Datum
 from local.host.dispatch import Dispatcher
@@ -219,9 +220,7 @@ class ServiceBusListener:
             await asyncio.wait((opening,), timeout=0.2)
             late = asyncio.get_running_loop().time() > until
             if not opening.done() and (self._stop.is_set() or late):
-                opening.cancel()
-                with contextlib.suppress(asyncio.CancelledError, *_BROKEN):
-                    await opening
+                await cancel_all((opening,), seconds=CLOSE_TIMEOUT_S)
                 raise OperationTimeoutError() if self._stop.is_set() else TimeoutError("the service does not answer")
         await opening
 
@@ -267,8 +266,7 @@ async def _close(bus: BusClient, receiver: ServiceBusReceiver | None) -> None:
     for part in (receiver, bus):
         if part is None:
             continue
-        try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await part.close()
-        except Exception as error:
+        closing = asyncio.ensure_future(part.close())
+        await give_time(closing, seconds=CLOSE_TIMEOUT_S)
+        if closing.done() and not closing.cancelled() and (error := closing.exception()) is not None:
             log.debug("closing a Service Bus connection: %s", one_line(error))

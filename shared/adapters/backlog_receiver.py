@@ -28,6 +28,7 @@ from azure.servicebus.exceptions import (
 from shared.adapters.sdk_failures import classify, detail_of
 from shared.adapters.sdk_messages import received_message
 from shared.adapters.servicebus import sdk_client
+from shared.bounded import within
 from shared.connections import NamespaceConnection
 from shared.domain.pair import EntityPath
 from shared.domain.syphon import BacklogMessage
@@ -61,9 +62,8 @@ class SdkBacklogQueue:
 
     async def look(self, from_sequence_number: int, count: int) -> list[BacklogMessage]:
         """Messages from this number on, in order, locked and set aside ones included; nothing is locked by it."""
-        async with self._looking_alone:
-            looker = await self._looking()
-            peeked = await _bounded(looker.peek_messages(count, sequence_number=max(from_sequence_number, 1)))
+        first = max(from_sequence_number, 1)
+        peeked = await self._ask(lambda looker: looker.peek_messages(count, sequence_number=first))
         return [_backlog_message(message) for message in peeked]
 
     async def take(self, count: int, wait_seconds: float) -> list[BacklogMessage]:
@@ -85,9 +85,7 @@ class SdkBacklogQueue:
 
     async def take_aside(self, sequence_numbers: Sequence[int]) -> list[BacklogMessage]:
         """Messages that were set aside, under lock; NotThere if a single one of them is not to be had."""
-        async with self._looking_alone:
-            looker = await self._looking()
-            received = await _bounded(looker.receive_deferred_messages(list(sequence_numbers)))
+        received = await self._ask(lambda looker: looker.receive_deferred_messages(list(sequence_numbers)))
         return [_backlog_message(message, is_deferred=True) for message in received]
 
     async def stop_taking(self) -> None:
@@ -95,9 +93,12 @@ class SdkBacklogQueue:
         takers, self._takers = self._takers, []
         self._took.clear()
         for taker in takers:
-            task = asyncio.create_task(_quietly(taker.close()), name=f"closing a receiver of {self._path}")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._retire(taker)
+
+    def _retire(self, receiver: ServiceBusReceiver) -> None:
+        task = asyncio.create_task(_quietly(receiver.close()), name=f"closing a receiver of {self._path}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def complete(self, message: BacklogMessage) -> None:
         await self._settle(message, lambda receiver, sdk: receiver.complete_message(sdk))
@@ -122,8 +123,15 @@ class SdkBacklogQueue:
                 return
             except BacklogTrouble as error:
                 _LOGGER.info("a receiver of %s broke; settling by lock token instead: %s", self._path, error)
-        async with self._looking_alone:
-            await _bounded(settle(await self._looking(), sdk))
+                self._drop_taker(taker)
+        await self._ask(lambda looker: settle(looker, sdk))
+
+    def _drop_taker(self, taker: ServiceBusReceiver) -> None:
+        """All that it took is settled by lock token from now on: it would fail, or keep silent, each time anew."""
+        self._took = {number: other for number, other in self._took.items() if other is not taker}
+        if taker in self._takers:
+            self._takers.remove(taker)
+            self._retire(taker)
 
     async def close(self) -> None:
         await self.stop_taking()
@@ -133,6 +141,17 @@ class SdkBacklogQueue:
         if looker is not None:
             await _quietly(looker.close())
         await _quietly(self._client.close())
+
+    async def _ask(self, question: Callable[[ServiceBusReceiver], Awaitable[T]]) -> T:
+        """One at a time; a receiver that has had trouble is not asked again."""
+        async with self._looking_alone:
+            looker = await self._looking()
+            try:
+                return await _bounded(question(looker))
+            except BacklogTrouble:
+                self._looker = None
+                self._retire(looker)
+                raise
 
     async def _looking(self) -> ServiceBusReceiver:
         """Open, since the SDK settles only with a receiver that is."""
@@ -172,8 +191,7 @@ def _backlog_message(received: ServiceBusReceivedMessage, *, is_deferred: bool |
 async def _bounded(call: Awaitable[T]) -> T:
     """The call's result within its time; every way to fail has one of our names."""
     try:
-        async with asyncio.timeout(CALL_SECONDS_MAX):
-            return await call
+        return await within(CALL_SECONDS_MAX, call)
     except (MessageLockLostError, MessageAlreadySettled) as error:
         raise LockLost(detail_of(error)) from error
     except MessageNotFoundError as error:
@@ -192,7 +210,6 @@ async def _bounded(call: Awaitable[T]) -> T:
 async def _quietly(closing: Awaitable[None]) -> None:
     """Closing never holds anybody, nor does it fail: what is not closed is dropped with its connection."""
     try:
-        async with asyncio.timeout(CLOSE_SECONDS_MAX):
-            await closing
-    except Exception:
-        return
+        await within(CLOSE_SECONDS_MAX, closing)
+    except Exception as error:
+        _LOGGER.debug("a receiver did not close: %r", error)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
+from shared.bounded import within
 from shared.ports import Closable
 
 _LOGGER = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ async def _close(link: Closable, last_call: asyncio.Task[Any] | None) -> None:
 
 async def _quietly(closing: Awaitable[None]) -> None:
     try:
-        await asyncio.wait_for(closing, CLOSE_SECONDS_MAX)
+        await within(CLOSE_SECONDS_MAX, closing)
     except Exception as error:
         # A link is retired because it is broken; that it cannot say good-bye is no news.
         _LOGGER.debug("a retired link did not close: %r", error)

@@ -8,6 +8,7 @@ import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from shared.bounded import within
 from shared.domain.envelope import rewrapped
 from shared.domain.message import DataBody, Message, Properties, outgoing
 from shared.domain.pair import EntityPath, Side
@@ -27,7 +28,7 @@ from shared.domain.syphon import (
     next_pass,
 )
 from shared.errors import NothingMoved
-from shared.ports import BacklogQueue, BacklogTrouble, Links, LockLost, SendFailed, Unreadable
+from shared.ports import BacklogQueue, BacklogTrouble, Link, Links, LockLost, SendFailed, Unreadable
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_drain import Drainer, Handled
 from shared.services.syphon_forwarder import Forwarder
@@ -307,12 +308,15 @@ class Call:
         """Into the backlog queue itself; BacklogTrouble if it is not known to be there."""
         link = self._links.to(Side.SECONDARY, self._path)
         try:
-            async with asyncio.timeout(PUT_SECONDS_MAX):
-                packed = await link.pack([[outgoing(message)]])
-                for refusal in packed.refused.values():
-                    raise refusal
-                await link.send(packed)
+            await within(PUT_SECONDS_MAX, _pack_and_put(link, message))
         except (SendFailed, TimeoutError) as error:
             raise BacklogTrouble(f"could not be written to: {error}") from error
         finally:
             await link.close()
+
+
+async def _pack_and_put(link: Link, message: Message) -> None:
+    packed = await link.pack([[outgoing(message)]])
+    for refusal in packed.refused.values():
+        raise refusal
+    await link.send(packed)

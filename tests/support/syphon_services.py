@@ -16,6 +16,7 @@ from azure.servicebus.aio import ServiceBusClient
 from local.broker.content import Content
 from local.broker.descriptions import QueueDescription
 from local.broker.faults import Point, Strike
+from local.host.cancelling import cancel_all
 from local.host.pump import Pump, PumpOptions, Verdict
 from shared import composition
 from shared.composition import Runtime
@@ -26,6 +27,7 @@ from tests.support.broker import payload
 from tests.support.send_services import PairOnBroker, Recorder, stored
 
 RENEWED_FOR = timedelta(minutes=11)
+STOP_SECONDS = 20.0
 
 
 def backlog_payload(
@@ -112,9 +114,7 @@ class SyphonHost:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert not await cancel_all(self._tasks, seconds=STOP_SECONDS), "a listener does not end"
 
     async def _listen(self, queue: str) -> None:
         async def handle(messages: Sequence[ServiceBusReceivedMessage]) -> Verdict:
@@ -137,9 +137,7 @@ class SyphonHost:
             try:
                 await pump.run(receiver)
             finally:
-                for flight in list(pump._flights):
-                    if flight.task is not None:
-                        flight.task.cancel()
+                await cancel_all([flight.task for flight in pump._flights if flight.task], seconds=STOP_SECONDS)
 
 
 @dataclass(eq=False)

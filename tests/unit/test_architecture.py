@@ -34,17 +34,21 @@ class Layer:
 
 CORE = ("shared.domain", "shared.errors")
 CONTRACTS = (*CORE, "shared.ports", "shared.telemetry_events")
+TOOLS = ("shared.bounded",)
 FUNCTIONS_SDK = ("azure.functions", "azure.durable_functions")
 LAYERS = {
     "shared.errors": Layer(stdlib=PURE),
     "shared.version": Layer(stdlib=PURE),
+    "shared.bounded": Layer(),
     "shared.domain": Layer(ours=CORE, stdlib=PURE),
     "shared.ports": Layer(ours=(*CORE, "shared.telemetry_events")),
     "shared.telemetry_events": Layer(ours=CORE),
     "shared.connections": Layer(ours=(*CORE, "shared.connections")),
     "shared.settings": Layer(ours=(*CORE, "shared.connections")),
-    "shared.services": Layer(ours=(*CONTRACTS, "shared.services")),
-    "shared.adapters": Layer(ours=(*CONTRACTS, "shared.connections", "shared.settings", "shared.adapters"), others=ANY),
+    "shared.services": Layer(ours=(*CONTRACTS, *TOOLS, "shared.services")),
+    "shared.adapters": Layer(
+        ours=(*CONTRACTS, *TOOLS, "shared.connections", "shared.settings", "shared.adapters"), others=ANY
+    ),
     "shared.composition": Layer(ours=("shared",)),
     "shared.paired_sender": Layer(ours=("shared",)),
     "functions": Layer(
