@@ -8,7 +8,7 @@ import azure.functions as func
 
 from functions.problems import Answer, problem, respond
 from shared import composition
-from shared.domain.availability import Availability, Available, Event
+from shared.domain.availability import Availability, Available, Event, Unavailable
 from shared.domain.backlog import is_backlog_path
 from shared.domain.pair import EntityPath, entity_path
 from shared.errors import PairingError, Rejected, StateUnreachable
@@ -47,4 +47,7 @@ def _read(path: str) -> tuple[EntityPath, Event]:
 def shown(state: Availability) -> dict[str, str | None]:
     reason = None if isinstance(state, Available) else state.reason
     since = state.since.isoformat() if state.since else None
-    return {"availability": type(state).__name__.lower(), "since": since, "reason": reason}
+    name = type(state).__name__.lower()
+    if isinstance(state, Unavailable) and state.healed_at is not None:
+        name = "draining"
+    return {"availability": name, "since": since, "reason": reason}

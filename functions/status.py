@@ -15,7 +15,12 @@ from functions.coordinator import Coordinator
 from functions.entities import shown
 from shared import composition
 from shared.domain.durations import format_duration
+from shared.domain.pair import EntityPath
+from shared.domain.partitions import entity_of, read_key_lane
 from shared.services.status import PairStatus, QueueStatus
+
+#: Keys listed for an entity; `watched_keys` counts all.
+KEYS_SHOWN_MAX = 50
 
 blueprint = df.Blueprint()
 
@@ -42,7 +47,7 @@ def as_json(status: PairStatus) -> dict[str, Any]:
             }
             for side, factory in status.factories.items()
         },
-        "entities": [{"path": path, **shown(state)} for path, state in status.entities],
+        "entities": [{"path": path, **shown(state), **keys_shown(path, status)} for path, state in status.entities],
         "backlog": {
             "waiting": _sum(status, "active"),
             "drain": _drain(status),
@@ -51,6 +56,15 @@ def as_json(status: PairStatus) -> dict[str, Any]:
         "paired_at": status.pairing.at.isoformat() if status.pairing else None,
         "warnings": list(status.warnings),
     }
+
+
+def keys_shown(path: EntityPath, status: PairStatus) -> dict[str, Any]:
+    """Of a partitioned entity: the keys whose partition does not take messages, or has not for long."""
+    lanes = [(lane, state) for lane, state in status.keys if entity_of(lane).lower() == path.lower()]
+    if not lanes:
+        return {}
+    listed = [{"key": read_key_lane(lane).key, **shown(state)} for lane, state in lanes[:KEYS_SHOWN_MAX]]
+    return {"watched_keys": len(lanes), "keys": listed}
 
 
 def _options() -> dict[str, Any]:

@@ -36,6 +36,7 @@ from shared.services.closing import Closing
 from shared.services.entity_facts import EntityFacts
 from shared.services.factory_watch import FactoryWatch, WatchedLinks
 from shared.services.failover_sender import FailoverSender, SendOptions
+from shared.services.key_returns import KeyReturns
 from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
 from shared.services.pairing import Pairing
@@ -136,6 +137,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         state=state,
         clock=clock,
     )
+    backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
     pinger = Pinger(
         options=_ping_options(settings),
         state=state,
@@ -143,8 +145,14 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         facts=facts,
         clock=clock,
         telemetry=telemetry,
+        keys=KeyReturns(
+            state=state,
+            links=links,
+            queues=backlog_queues,
+            clock=clock,
+            ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),
+        ),
     )
-    backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
     syphon = Syphon(
         options=_syphon_options(settings),
         queues=backlog_queues,

@@ -229,6 +229,10 @@ class StateStore(Protocol):
         """What the record is afterwards; `decide` returns None to leave it as it is."""
         ...
 
+    async def forget_entity(self, path: EntityPath, *, until: datetime) -> None:
+        """There is no more to say about it, unless somebody has said something later than that."""
+        ...
+
     async def change_queue(
         self, path: EntityPath, decide: Callable[[QueueRecord | None], QueueRecord | None]
     ) -> QueueRecord | None: ...

@@ -309,12 +309,18 @@ def _outgoing_from_annotated(raw: AmqpAnnotatedMessage, native: object) -> Outgo
     return Outgoing(
         message_id=str(_text(properties.message_id)),
         session_id=_text(properties.group_id),
-        partition_key=_text(annotations.get(PARTITION_KEY)) if annotations else None,
+        partition_key=_text(_annotation(annotations, PARTITION_KEY)) if annotations else None,
         body_bytes=sum(map(len, raw.body)) if is_data else 0,
         property_names=names,
         read=lambda: sender_message(raw),
         native=native,
     )
+
+
+def _annotation(annotations: Mapping[Any, Any], name: str) -> Any:
+    """The SDK itself names annotations in bytes, its users in text."""
+    value = annotations.get(name)
+    return annotations.get(name.encode()) if value is None else value
 
 
 def _needs_typing(application_properties: Mapping[Any, Any]) -> bool:

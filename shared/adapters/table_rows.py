@@ -42,8 +42,8 @@ def side_of(row_key: str) -> Side | None:
 
 
 def _key(path: EntityPath) -> str:
-    """Slashes are not allowed in a RowKey, and the service does not tell upper from lower case."""
-    return path.lower().replace("/", "|")
+    """Neither slashes nor # are allowed in a RowKey, and the service does not tell upper from lower case."""
+    return path.lower().replace("/", "|").replace("#", "!")
 
 
 def entity_row(record: EntityRecord) -> dict[str, Any]:
@@ -54,6 +54,7 @@ def entity_row(record: EntityRecord) -> dict[str, Any]:
         "State": "unavailable" if is_out else "available",
         "Since": _text(state.since),
         "Reason": state.reason[:REASON_LENGTH_MAX] if isinstance(state, Unavailable) else "",
+        "HealedAt": _text(state.healed_at) if isinstance(state, Unavailable) else "",
         "ChangedAt": _text(record.changed_at),
         "Accepted": record.accepted,
         "By": record.by,
@@ -64,7 +65,9 @@ def entity_record(row: Row) -> EntityRecord:
     since = _time(row.get("Since"))
     changed_at = _time(row["ChangedAt"]) or datetime.fromtimestamp(0, UTC)
     availability = (
-        Unavailable(since=since or changed_at, reason=str(row.get("Reason", "")))
+        Unavailable(
+            since=since or changed_at, reason=str(row.get("Reason", "")), healed_at=_time(row.get("HealedAt"))
+        )
         if row.get("State") == "unavailable"
         else Available(since=since)
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from azure.core import MatchConditions
@@ -93,6 +94,23 @@ class TableStateStore:
         self, path: EntityPath, decide: Callable[[EntityRecord | None], EntityRecord | None]
     ) -> EntityRecord | None:
         return await self._change(entity_row_key(path), entity_record, entity_row, decide)
+
+    async def forget_entity(self, path: EntityPath, *, until: datetime) -> None:
+        await self._call(lambda: self._forget(entity_row_key(path), until))
+
+    async def _forget(self, row_key: str, until: datetime) -> None:
+        found = await self._get(row_key)
+        if found is None or entity_record(found).changed_at > until:
+            return
+        try:
+            await self._client.delete_entity(
+                self._pair,
+                row_key,
+                etag=found.metadata["etag"],  # type: ignore[attr-defined]
+                match_condition=MatchConditions.IfNotModified,
+            )
+        except (ResourceModifiedError, ResourceNotFoundError):
+            return  # somebody has later news of it
 
     async def change_queue(
         self, path: EntityPath, decide: Callable[[QueueRecord | None], QueueRecord | None]

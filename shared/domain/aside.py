@@ -28,6 +28,9 @@ class Aside:
     def destinations(self) -> tuple[EntityPath, ...]:
         return tuple(self._heaps)
 
+    def has(self, path: EntityPath) -> bool:
+        return path in self._heaps
+
     def add(self, path: EntityPath, number: int) -> None:
         if number in self._known:
             return

@@ -40,6 +40,8 @@ class Unavailable:
 
     since: datetime
     reason: str
+    #: Of a key of a partitioned entity: it takes messages again, and those of its backlog go first.
+    healed_at: datetime | None = None
 
 
 Availability: TypeAlias = Available | Suspect | Unavailable
@@ -50,6 +52,8 @@ class Event(Enum):
     SEND_FAILED = "a send fails in a way that counts"
     TICK = "time passes"
     PING_SUCCEEDED = "a ping succeeds"
+    KEY_HEALED = "a ping with its key succeeds (keys of partitioned entities)"
+    KEY_DRAINED = "nothing of the key is left in the backlog"
     MARKED_HEALTHY = "an operator marks it healthy"
     MARKED_UNAVAILABLE = "an operator marks it unavailable"
 
@@ -93,6 +97,17 @@ def interval_passed(state: Availability, moment: Moment) -> bool:
     return isinstance(state, Suspect) and moment.now - state.since >= moment.failover_interval
 
 
+def is_healed(state: Availability, moment: Moment) -> bool:
+    """its key takes messages again"""
+    return isinstance(state, Unavailable) and state.healed_at is not None
+
+
+def become_healed(state: Availability, moment: Moment) -> Availability:
+    if not isinstance(state, Unavailable) or state.healed_at is not None:
+        return state
+    return Unavailable(since=state.since, reason=state.reason, healed_at=moment.now)
+
+
 def become_available(state: Availability, moment: Moment) -> Available:
     return Available(since=moment.now)
 
@@ -116,6 +131,8 @@ TRANSITIONS: dict[tuple[type[Availability], Event], tuple[Outcome, ...]] = {
     (Suspect, Event.MARKED_HEALTHY): (Outcome(become_available, always),),
     (Suspect, Event.MARKED_UNAVAILABLE): (Outcome(become_unavailable, always),),
     (Unavailable, Event.PING_SUCCEEDED): (Outcome(become_available, always),),
+    (Unavailable, Event.KEY_HEALED): (Outcome(become_healed, always),),
+    (Unavailable, Event.KEY_DRAINED): (Outcome(become_available, is_healed),),
     (Unavailable, Event.MARKED_HEALTHY): (Outcome(become_available, always),),
 }
 

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from shared.domain.availability import TRANSITIONS, Available, Suspect, Unavailable, always
 
-_ENTERS = {"become_available": Available, "become_suspect": Suspect, "become_unavailable": Unavailable}
+_ENTERS = {
+    "become_available": Available,
+    "become_suspect": Suspect,
+    "become_unavailable": Unavailable,
+    "become_healed": Unavailable,
+}
 
 
 def mermaid() -> str:
@@ -38,5 +43,6 @@ call `python scripts/draw_availability.py`.
 
 What is not drawn changes nothing: while an entity is unavailable, no send reaches the primary, so no send can succeed
 or fail there. Suspicion belongs to one instance of the app; unavailable and available again are shared by all of them.
-Which failures count is listed in `shared/domain/failures.py`.
+A key of a partitioned entity whose partition is sick goes through the same states on its own, with one step more before
+it is available: what waits of it goes home first. Which failures count is listed in `shared/domain/failures.py`.
 """

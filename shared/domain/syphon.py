@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from shared.domain.envelope import TTL_EXPIRED, destination_of, unwrap
+from shared.domain.envelope import SESSION_ID, TTL_EXPIRED, destination_of, unwrap
 from shared.domain.factory import Factory
 from shared.domain.failures import Blame, Failure
 from shared.domain.message import Message
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import key_of
 from shared.domain.ping import is_ping
 from shared.errors import EnvelopeError
 
@@ -78,16 +79,20 @@ def judge(
     *,
     now: datetime,
     takes_messages: Callable[[EntityPath], bool],
+    lane_of: Callable[[EntityPath, str | None], EntityPath] = lambda path, key: path,
     restart_clock: bool = False,
 ) -> Verdict:
-    """What to do with a backlog message. `restart_clock`: the time it waited does not count against its life."""
+    """What to do with a backlog message. `restart_clock`: the time it waited does not count against its life.
+
+    `lane_of` gives the path by which its destination is watched: the entity's own, or that of a key of its.
+    """
     message = received.message
     if is_ping(message.properties.content_type):
         return Discard()
     if is_bell(message):
         return Ring()
     try:
-        destination = destination_of(message)
+        destination = lane_of(destination_of(message), waiting_key(message))
         if not takes_messages(destination):
             return Wait(destination=destination)
         waited = timedelta(0) if restart_clock else max(now - received.enqueued_at, timedelta(0))
@@ -97,7 +102,13 @@ def judge(
     if unwrapped.expired:
         description = f"The message expired while it waited for {destination}, for {_seconds(waited)} s in this queue."
         return DeadLetter(reason=TTL_EXPIRED, description=description)
-    return Forward(destination=unwrapped.destination, message=unwrapped.message)
+    return Forward(destination=destination, message=unwrapped.message)
+
+
+def waiting_key(message: Message) -> str | None:
+    """The key of a message as it waits in a backlog queue."""
+    names = message.application_properties
+    return key_of(message, names.get(SESSION_ID, names.get(SESSION_ID.encode())))
 
 
 def _seconds(duration: timedelta) -> str:

@@ -12,6 +12,7 @@ from shared.domain.envelope import wrap
 from shared.domain.failures import Blame, Failure
 from shared.domain.message import Outgoing, outgoing
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import is_key_lane, queue_order
 from shared.domain.rotation import choose_backlog
 from shared.errors import BacklogExhausted, MessageTooLarge
 from shared.ports import Links, SendFailed
@@ -47,14 +48,21 @@ class BacklogSender:
         self._probing: asyncio.Task[None] | None = None
 
     async def send(
-        self, path: EntityPath, messages: Sequence[Outgoing], *, spent: timedelta, deadline: float
+        self,
+        path: EntityPath,
+        messages: Sequence[Outgoing],
+        *,
+        spent: timedelta,
+        deadline: float,
+        lane: EntityPath | None = None,
     ) -> tuple[EntityPath, Delivered]:
         """Which queue took them; BacklogExhausted when none did, SendFailed when that is nobody's fault here."""
         wrapped = [outgoing(wrap(message.read(), path, spent=spent)) for message in messages]
         loop = asyncio.get_running_loop()
         indefinite = False
         last = "none is in the rotation"
-        while loop.time() < deadline and (queue := choose_backlog(self._state.rotation, self._order(path))) is not None:
+        order = self._order(path if lane is None else lane)
+        while loop.time() < deadline and (queue := choose_backlog(self._state.rotation, order)) is not None:
             attempt = min(deadline, loop.time() + self._attempt_timeout_s)
             try:
                 delivered = await self._lanes.to(Side.SECONDARY, queue).send(wrapped, deadline=attempt)
@@ -73,6 +81,8 @@ class BacklogSender:
 
     def _order(self, path: EntityPath) -> tuple[EntityPath, ...]:
         """The entity's own random order of the queues, drawn once: it stays on the first that works."""
+        if is_key_lane(path):
+            return queue_order(path, self._state.rotation.queues)
         order = self._orders.get(path.lower())
         if order is None:
             queues = list(self._state.rotation.queues)

@@ -17,6 +17,7 @@ from shared.domain.failures import Failure, counts
 from shared.domain.keys import check_keys
 from shared.domain.message import Outgoing
 from shared.domain.pair import EntityPath, Pair, Side
+from shared.domain.partitions import entity_of, is_key_lane, key_lane, may_be_a_partitions_fault
 from shared.errors import (
     EntityNotFound,
     MessageTooLarge,
@@ -34,7 +35,7 @@ from shared.services.entity_facts import EntityFacts
 from shared.services.lane import Lane
 from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
-from shared.services.parcels import Delivered, Flushed, LaneFull
+from shared.services.parcels import Delivered, Flushed, LaneFull, Waiting
 from shared.telemetry_events import (
     CredentialsRefused,
     FailureCounted,
@@ -48,6 +49,8 @@ _LOGGER = logging.getLogger(__name__)
 
 #: Entities whose largest message is remembered; anybody may name any number of them.
 PATHS_MAX = 10_000
+#: How long a send of a key that is about to come home may be held back; half its deadline where that is shorter.
+HOLD_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,7 @@ class FailoverSender:
         self._send_deadline_s = options.send_deadline.total_seconds()
         self._attempt_s = options.attempt_timeout.total_seconds()
         self._partitioned_attempt_s = options.partitioned_attempt_timeout.total_seconds()
+        self._hold_s = min(HOLD_SECONDS_MAX, self._send_deadline_s / 2)
         self._diverts_while_suspect = options.divert_while_suspect
         self._state = state
         self._lanes = lanes
@@ -117,8 +121,11 @@ class FailoverSender:
         self._refuse_when_closed()
         journey = _Journey(path, messages, now, now + self._send_deadline_s)
         try:
-            if route(self._state.availability(path)) is Route.BACKLOG:
-                sent = await self._divert(journey)
+            lane_out = self._diverted_lane(journey)
+            if lane_out is not None and await self._state.while_held(lane_out, self._hold_s):
+                lane_out = self._diverted_lane(journey)
+            if lane_out is not None:
+                sent = await self._divert(journey, lane_out)
             else:
                 lane, deadline = self._primary_lane(journey)
                 try:
@@ -127,6 +134,7 @@ class FailoverSender:
                     sent = await self._not_sent_to_primary(journey, failed)
                 else:
                     self._state.succeeded(path)
+                    self._state.key_succeeded(path, messages[0].key)
                     self._facts.learn(path)
                     sent = _sent(journey, delivered)
         except Exception as error:
@@ -163,6 +171,24 @@ class FailoverSender:
 
     # -- the primary
 
+    def _diverted_lane(self, journey: _Journey) -> EntityPath | None:
+        """The entity, or the lane of a key, if that is what sends the messages to the backlog."""
+        path = journey.path
+        if route(self._state.availability(path)) is Route.BACKLOG:
+            return path
+        for message in journey.messages:
+            lane = self._state.lane_of(path, message.key)
+            if lane is not path and route(self._state.availability(lane)) is Route.BACKLOG:
+                return lane
+        return None
+
+    def _blamed(self, journey: _Journey, failure: Failure) -> EntityPath:
+        """Whom the failure counts against: of a partitioned entity it may be one key's alone."""
+        key = journey.messages[0].key
+        if key is None or not may_be_a_partitions_fault(failure) or not self._facts.is_partitioned(journey.path):
+            return journey.path
+        return self._state.blame(journey.path, key)
+
     def _primary_lane(self, journey: _Journey) -> tuple[Lane, float]:
         partitioned = self._facts.is_partitioned(journey.path)
         attempt_s = self._partitioned_attempt_s if partitioned else self._attempt_s
@@ -177,7 +203,7 @@ class FailoverSender:
         if isinstance(failed, SendFailed):
             return await self._primary_failed(journey, failed)
         journey.indefinite |= failed.indefinite
-        return await self._divert(journey)
+        return await self._divert(journey, self._diverted_lane(journey) or journey.path)
 
     async def _primary_failed(self, journey: _Journey, failed: SendFailed) -> Sent:
         path = journey.path
@@ -189,10 +215,12 @@ class FailoverSender:
         self._telemetry.emit(
             FailureCounted(at=self._clock.now(), path=path, failure=failed.failure.value, detail=failed.detail)
         )
-        state = self._state.happened(path, Event.SEND_FAILED, reason)
+        self._facts.learn(path)
+        blamed = self._blamed(journey, failed.failure)
+        state = self._state.happened(blamed, Event.SEND_FAILED, reason)
         diverts = isinstance(state, Unavailable) or (isinstance(state, Suspect) and self._diverts_while_suspect)
         if diverts:
-            return await self._divert(journey)
+            return await self._divert(journey, blamed)
         text = f"The primary failed ({reason}) and failover is not engaged; send again."
         raise PrimaryFailed(text, path=path, indefinite=journey.indefinite)
 
@@ -224,17 +252,34 @@ class FailoverSender:
         return Misconfigured(f"The {side.value} namespace refused the app's credentials.", path=path)
 
     def _stop_sending_to_primary(self, path: EntityPath) -> None:
-        lane = self._lanes.find(Side.PRIMARY, path)
-        if lane is not None:
+        entity = entity_of(path)
+        lane = self._lanes.find(Side.PRIMARY, entity)
+        if lane is None:
+            return
+        if not is_key_lane(path):
             lane.flush()
+            return
+
+        def is_of_the_key(waiting: Waiting) -> bool:
+            key = waiting.messages[0].key
+            return key is not None and key_lane(entity, key).lower() == path.lower()
+
+        lane.flush(is_of_the_key)
 
     # -- the backlog
 
-    async def _divert(self, journey: _Journey) -> Sent:
+    async def _divert(self, journey: _Journey, lane: EntityPath) -> Sent:
+        self._state.diverting(lane, 1)
+        try:
+            return await self._send_to_backlog(journey, lane)
+        finally:
+            self._state.diverting(lane, -1)
+
+    async def _send_to_backlog(self, journey: _Journey, lane: EntityPath) -> Sent:
         spent = timedelta(seconds=asyncio.get_running_loop().time() - journey.started)
         try:
             queue, delivered = await self._backlog.send(
-                journey.path, journey.messages, spent=spent, deadline=journey.deadline
+                journey.path, journey.messages, spent=spent, deadline=journey.deadline, lane=lane
             )
         except SendFailed as failed:
             raise self._refusal(Side.SECONDARY, journey.path, failed) from failed

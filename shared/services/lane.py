@@ -103,12 +103,12 @@ class Lane:
         else:
             expire(waiting)
 
-    def flush(self) -> None:
-        """Gives back everything that is not under way."""
+    def flush(self, is_concerned: Callable[[Waiting], bool] = lambda _: True) -> None:
+        """Gives back everything that is not under way, or what is concerned of it."""
         for waiting in self._waiting:
-            if not waiting.answer.done():
+            if is_concerned(waiting) and not waiting.answer.done():
                 waiting.answer.set_exception(Flushed(indefinite=waiting.indefinite))
-        self._waiting.clear()
+        self._waiting = deque(waiting for waiting in self._waiting if not waiting.answer.done())
 
     def close(self) -> None:
         self.flush()

@@ -7,7 +7,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shared.domain.availability import Event, Unavailable
 from shared.domain.message import outgoing
@@ -25,6 +25,7 @@ from shared.domain.syphon import may_work
 from shared.errors import PairingError
 from shared.ports import Clock, Link, Links, SendFailed, StorageTrouble, Telemetry
 from shared.services.entity_facts import EntityFacts
+from shared.services.key_returns import KeyReturns
 from shared.services.pair_state import PairState
 from shared.services.retired import Retired
 from shared.telemetry_events import Pinged as PingRecorded
@@ -57,7 +58,10 @@ class Pinger:
         facts: EntityFacts,
         clock: Clock,
         telemetry: Telemetry,
+        keys: KeyReturns | None = None,
     ) -> None:
+        self._keys = keys
+        self._keys_tended: Pinged | None = None
         self._options = options
         self._state = state
         self._links = links
@@ -78,7 +82,17 @@ class Pinger:
         due = [path for path in out if is_due(self._pinged.get(path.lower()), now=now, interval=self._options.interval)]
         at_once = asyncio.Semaphore(AT_ONCE_MAX)
         back = await asyncio.gather(*(self._ping(path, at_once) for path in due))
+        await self._tend_keys(now)
         return [path for path, recovered in zip(due, back, strict=True) if recovered]
+
+    async def _tend_keys(self, now: datetime) -> None:
+        """Keys of partitioned entities, as often as entities."""
+        if self._keys is None or not is_due(self._keys_tended, now=now, interval=self._options.interval):
+            return
+        self._keys_tended = Pinged(at=now)
+        for lane in await self._keys.tend():
+            _LOGGER.info("%s is on its way to the primary again", lane)
+        await self._state.refresh()
 
     async def _ping(self, path: EntityPath, at_once: asyncio.Semaphore) -> bool:
         async with at_once:
@@ -133,6 +147,8 @@ class Pinger:
         return pings, task.result() if done else f"no answer within {limit:g} s"
 
     async def close(self) -> None:
+        if self._keys is not None:
+            await self._keys.close()
         await self._retired.settled()
 
 

@@ -64,6 +64,8 @@ class PairStatus:
     at: datetime
     factories: dict[Side, Factory]
     entities: tuple[tuple[EntityPath, Availability], ...]
+    #: Keys of partitioned entities that are watched on their own, as key lanes.
+    keys: tuple[tuple[EntityPath, Availability], ...]
     queues: tuple[QueueStatus, ...]
     pairing: PairingRecord | None
     warnings: tuple[str, ...]
@@ -99,6 +101,7 @@ class Status:
             at=self._clock.now(),
             factories=dict(self._state.factories),
             entities=tuple(self._state.entities()),
+            keys=tuple(self._state.key_lanes()),
             queues=tuple(queues),
             pairing=self._state.pairing,
             warnings=tuple(self._warnings()),

@@ -12,6 +12,7 @@ from shared.bounded import within
 from shared.domain.envelope import rewrapped
 from shared.domain.message import DataBody, Message, Properties, outgoing
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import is_key_lane
 from shared.domain.syphon import (
     BacklogMessage,
     DeadLetter,
@@ -118,6 +119,7 @@ class Call:
             message,
             now=self._desk.clock.now(),
             takes_messages=self._desk.takes_messages,
+            lane_of=self._desk.lane_of,
             restart_clock=self._options.restart_clock,
         )
 
@@ -145,6 +147,12 @@ class Call:
     # -- the call's own message
 
     async def _forward(self, own: BacklogMessage, verdict: Forward) -> bool:
+        if is_key_lane(verdict.destination):
+            # Older messages of the key may be aside since an earlier call; they go first.
+            await self._watch.look_from_start(LAST_LOOKS)
+            await self._recover()
+            if self._drainer.aside.has(verdict.destination):
+                return False
         ready = self._drainer.ready(own, verdict)
         await self._drainer.deliver(verdict.destination, [ready])
         assert ready.outcome is not None
@@ -156,8 +164,9 @@ class Call:
             return True
         if (dead_letter := self._drainer.for_good(verdict.destination, failed)) is not None:
             return await self._bury(own, dead_letter)
-        if self._desk.takes_messages(verdict.destination):
-            self._desk.failed(verdict.destination, failed)
+        blamed = self._drainer.blamed(verdict.destination, ready, failed)
+        if self._desk.takes_messages(blamed):
+            self._desk.failed(blamed, failed)
         return False
 
     async def _bury(self, own: BacklogMessage, verdict: DeadLetter) -> bool:

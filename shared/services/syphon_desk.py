@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.domain import pace as pacing
-from shared.domain.availability import Route, route
+from shared.domain.availability import Route, Unavailable, route
 from shared.domain.pace import Pace
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import entity_of, key_lane
 from shared.domain.syphon import Drain, Rest, advance, rest_after
 from shared.ports import Clock, SendFailed, StateStore, StorageTrouble, Telemetry
 from shared.services.pair_state import PairState
@@ -41,6 +42,7 @@ class Desk:
         self._rng = rng
         self._rate_limit = rate_limit
         self._rests: dict[str, Rest] = {}
+        self._resting_keys = False
         self._paces: dict[EntityPath, Pace] = {}
         self._drains: dict[EntityPath, Drain] = {}
         self._moved: dict[EntityPath, int] = {}
@@ -48,15 +50,27 @@ class Desk:
 
     # -- destinations
 
+    def lane_of(self, path: EntityPath, key: str | None) -> EntityPath:
+        """By key where the key is watched, or has failed here just now."""
+        if key is not None and self._resting_keys and (lane := key_lane(path, key)).lower() in self._rests:
+            return lane
+        return self.state.lane_of(path, key)
+
     def takes_messages(self, path: EntityPath) -> bool:
-        if route(self.state.availability(path)) is not Route.PRIMARY:
+        entity = entity_of(path)
+        if route(self.state.availability(entity)) is not Route.PRIMARY:
             return False
+        if entity != path:
+            state = self.state.availability(path)
+            if isinstance(state, Unavailable) and state.healed_at is None:
+                return False
         rest = self._rests.get(path.lower())
         return rest is None or rest.until <= self.clock.now()
 
     def failed(self, path: EntityPath, failed: SendFailed) -> Rest:
         """The destination is left alone for a while; how long."""
         now = self.clock.now()
+        self._resting_keys |= entity_of(path) != path
         rest = self._rests[path.lower()] = rest_after(self._rests.get(path.lower()), now=now, jitter=self._rng.random())
         _LOGGER.warning("syphon: %s rests until %s: %s", path, rest.until.isoformat(timespec="seconds"), failed)
         self.telemetry.emit(
@@ -66,7 +80,7 @@ class Desk:
 
     def succeeded(self, path: EntityPath) -> None:
         self._rests.pop(path.lower(), None)
-        self.state.succeeded(path)
+        self.state.succeeded(entity_of(path))
 
     def rests_ended_since(self, moment: datetime) -> bool:
         """Whether a destination may be tried again that could not at this moment."""

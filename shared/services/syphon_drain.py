@@ -17,6 +17,7 @@ from shared.domain.envelope import destination_of
 from shared.domain.failures import Failure
 from shared.domain.message import AmqpValue, Outgoing, outgoing
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import entity_of, is_key_lane, key_lane
 from shared.domain.syphon import (
     BacklogMessage,
     DeadLetter,
@@ -156,8 +157,14 @@ class Drainer:
         sorted_, now = _Sorted(), self._desk.clock.now()
         for message in batch:
             verdict = judge(
-                message, now=now, takes_messages=self._desk.takes_messages, restart_clock=self._restart_clock
+                message,
+                now=now,
+                takes_messages=self._desk.takes_messages,
+                lane_of=self._desk.lane_of,
+                restart_clock=self._restart_clock,
             )
+            if isinstance(verdict, Forward) and self._would_overtake(message, verdict.destination):
+                verdict = Wait(destination=verdict.destination)
             match verdict:
                 case Forward(destination=destination):
                     sorted_.forwards.setdefault(destination, []).append(self.ready(message, verdict))
@@ -170,6 +177,10 @@ class Drainer:
                 case Ring():
                     sorted_.bells.append(message)
         return sorted_
+
+    def _would_overtake(self, message: BacklogMessage, destination: EntityPath) -> bool:
+        """Older messages of the same key are aside: it must go after them."""
+        return is_key_lane(destination) and not message.is_deferred and self.aside.has(destination)
 
     def ready(self, backlog: BacklogMessage, verdict: Forward) -> Ready:
         message = verdict.message
@@ -226,10 +237,18 @@ class Drainer:
                 elif (dead_letter := self.for_good(path, failed)) is not None:
                     sent.dead.append((one.backlog, dead_letter))
                 else:
-                    sent.left.setdefault(path, []).append(one.backlog)
-                    if self._desk.takes_messages(path):
-                        self._desk.failed(path, failed)
+                    blamed = self.blamed(path, one, failed)
+                    sent.left.setdefault(blamed, []).append(one.backlog)
+                    if self._desk.takes_messages(blamed):
+                        self._desk.failed(blamed, failed)
         return sent
+
+    def blamed(self, path: EntityPath, one: Ready, failed: SendFailed) -> EntityPath:
+        """Who is to rest after a failure: of a partitioned entity, the message's key alone."""
+        key = one.outgoing.key
+        if is_key_lane(path) or key is None or not self._forwarder.is_of_a_key(path, failed):
+            return path
+        return key_lane(path, key)
 
     async def _settle_sent(self, sent: _Sent, handled: Handled, *, past_waiting: bool) -> None:
         for path, one in sent.accepted:
@@ -242,15 +261,16 @@ class Drainer:
             await self._wait(path, messages, handled, aside=past_waiting and handled.forwarded > 0)
 
     def for_good(self, path: EntityPath, failed: SendFailed) -> DeadLetter | None:
-        known = self._desk.state.has_accepted(path)
-        return refusal_of(failed.failure, failed.detail, destination=path, entity_is_known=known).dead_letter
+        entity = entity_of(path)
+        known = self._desk.state.has_accepted(entity)
+        return refusal_of(failed.failure, failed.detail, destination=entity, entity_is_known=known).dead_letter
 
     def record(self, path: EntityPath, ready: Ready, *, settled: bool) -> None:
         now = self._desk.clock.now()
         self._desk.telemetry.emit(
             Forwarded(
                 at=now,
-                path=path,
+                path=entity_of(path),
                 message_id=ready.outgoing.message_id,
                 backlog_queue=self._path,
                 waited_seconds=(now - ready.backlog.enqueued_at).total_seconds(),

@@ -13,12 +13,15 @@ from datetime import timedelta
 from shared.domain.failures import Failure, is_about_one_message
 from shared.domain.message import Outgoing
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import entity_of, may_be_a_partitions_fault
 from shared.ports import Link, Links, SendFailed
 from shared.services.entity_facts import EntityFacts
 from shared.services.retired import Retired
 
 #: Tries of one transfer where the connection failed: a link that was idle may be dead without anybody knowing.
 CONNECTION_TRIES_MAX = 2
+#: Keys of a partitioned entity that may fail, one after the other, before the entity as a whole is left alone.
+SICK_KEYS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,21 @@ class Forwarder:
         self._attempt_s = attempt_timeout.total_seconds()
         self._partitioned_attempt_s = partitioned_attempt_timeout.total_seconds()
         self._open: dict[str, Link] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
         self._retired = retired
 
-    async def forward(self, path: EntityPath, messages: Sequence[Outgoing]) -> list[Outcome]:
-        """An outcome for each message, in their order. After a failure that is not one message's, no more are tried."""
+    async def forward(self, lane: EntityPath, messages: Sequence[Outgoing]) -> list[Outcome]:
+        """An outcome for each message, in their order. After a failure that is not one message's, no more are tried.
+
+        Keys of a partitioned entity fail one by one, up to a few of them. Lanes of one entity share its link.
+        """
+        path = entity_of(lane)
+        async with self._turns.setdefault(path.lower(), asyncio.Lock()):
+            return await self._forward(path, messages)
+
+    async def _forward(self, path: EntityPath, messages: Sequence[Outgoing]) -> list[Outcome]:
         self._facts.learn(path)
+        sick_keys: set[str] = set()
         outcomes: dict[int, Outcome] = {}
         todo = list(range(len(messages)))
         while todo:
@@ -68,11 +81,19 @@ class Forwarder:
             todo = [index for index in todo if index not in outcomes]
             failures = [one.failed for one in done if one.failed and not is_about_one_message(one.failed.failure)]
             if failures:
-                failed = failures[0]
+                failed, key = failures[0], messages[chosen[0]].key
                 not_tried = SendFailed(failed.failure, failed.detail)
-                outcomes.update((index, Outcome(not_tried)) for index in todo)
-                break
+                if key is not None and len(sick_keys) < SICK_KEYS_MAX and self.is_of_a_key(path, failed):
+                    sick_keys.add(key)
+                    given_up = [index for index in todo if messages[index].key == key]
+                else:
+                    given_up = todo
+                outcomes.update((index, Outcome(not_tried)) for index in given_up)
+                todo = [index for index in todo if index not in outcomes]
         return [outcomes[index] for index in range(len(messages))]
+
+    def is_of_a_key(self, path: EntityPath, failed: SendFailed) -> bool:
+        return bool(self._facts.is_partitioned(path)) and may_be_a_partitions_fault(failed.failure)
 
     def _together(self, path: EntityPath, messages: Sequence[Outgoing], todo: list[int]) -> list[int]:
         """What may share a transfer: a partitioned entity, or one nobody could ask about, takes one key at a time."""

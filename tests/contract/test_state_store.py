@@ -14,6 +14,7 @@ from shared.adapters.tables import TableStateStore
 from shared.connections import read_state_storage
 from shared.domain.availability import Available, Unavailable
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import key_lane
 from shared.domain.rotation import Outage
 from shared.ports import EntityRecord, PairingRecord, QueueRecord, StateStore, StorageTrouble
 from tests.support.send_fakes import InMemoryStateStore, SharedRows
@@ -94,6 +95,20 @@ async def test_paths_that_differ_in_case_are_one_entity(open_store: Open) -> Non
     await store.change_entity(ORDERS, lambda _: DOWN)
     await store.change_entity(EntityPath("SALES/orders"), lambda found: found)
     assert 1 == len((await store.load()).entities)
+
+
+async def test_a_key_lane_is_kept_with_its_healing_and_forgotten_unless_there_is_later_news(open_store: Open) -> None:
+    store = open_store()
+    lane = key_lane(ORDERS, "Kunde 17/ä?")
+    healed = Unavailable(since=NOON, reason="r", healed_at=NOON + timedelta(seconds=1))
+    record = EntityRecord(path=lane, availability=healed, changed_at=NOON)
+    await store.change_entity(lane, lambda _: record)
+    assert (record,) == (await store.load()).entities
+    await store.forget_entity(lane, until=NOON - timedelta(seconds=1))
+    assert (record,) == (await store.load()).entities
+    await store.forget_entity(lane, until=NOON)
+    await store.forget_entity(lane, until=NOON)
+    assert () == (await store.load()).entities
 
 
 async def test_no_change_is_lost_when_many_write_at_once(open_store: Open) -> None:

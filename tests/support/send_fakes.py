@@ -150,6 +150,12 @@ class InMemoryStateStore:
         self.rows.writes += 1
         return after
 
+    async def forget_entity(self, path: EntityPath, *, until: datetime) -> None:
+        await self._reach()
+        found = self.rows.entities.get(path.lower())
+        if found is not None and found.changed_at <= until:
+            del self.rows.entities[path.lower()]
+
     async def change_queue(
         self, path: EntityPath, decide: Callable[[QueueRecord | None], QueueRecord | None]
     ) -> QueueRecord | None:

@@ -57,8 +57,16 @@ def test_a_ping_or_an_operator_brings_an_entity_back(event: Event) -> None:
 
 
 def test_only_a_ping_or_an_operator_brings_an_entity_back() -> None:
-    others = set(Event) - {Event.PING_SUCCEEDED, Event.MARKED_HEALTHY}
+    others = set(Event) - {Event.PING_SUCCEEDED, Event.MARKED_HEALTHY, Event.KEY_HEALED}
     assert {UNAVAILABLE} == {transition(UNAVAILABLE, event, at(MINUTE * 100)) for event in others}
+
+
+def test_a_key_that_is_healed_is_bypassed_until_its_backlog_is_drained() -> None:
+    healed = transition(UNAVAILABLE, Event.KEY_HEALED, at(MINUTE))
+    assert isinstance(healed, Unavailable)
+    assert (NOON + MINUTE, Route.BACKLOG) == (healed.healed_at, route(healed))
+    assert healed is transition(healed, Event.KEY_HEALED, at(MINUTE * 2))
+    assert Available(since=NOON + MINUTE * 2) == transition(healed, Event.KEY_DRAINED, at(MINUTE * 2))
 
 
 def test_an_operator_can_rehearse_a_failover() -> None:

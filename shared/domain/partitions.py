@@ -1,0 +1,85 @@
+"""Partitioned entities, as far as a sender can know them: by the keys that were refused.
+
+Which key leads to which of the 16 partitions is the service's secret, so health is kept for single keys: a key whose
+message failed in a way that may be its partition's fault is watched, and diverted, on its own, and comes back on its
+own, after a ping with that very key. A watched key has a *key lane*: a path of its own, `{entity}#{key}`, which goes
+through the same states as an entity (availability.py), with one difference: once its ping has succeeded it stays
+diverted until nothing of it is left in the backlog, so that the order of its messages holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shared.domain.failures import Failure
+from shared.domain.message import PARTITION_KEY, Message
+from shared.domain.pair import EntityPath
+
+#: Between path and key; the service allows it in no path.
+_MARK = "#"
+#: Stands before the digest of a key that would be too long for a row of shared state.
+_DIGEST = "~"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
+KEY_TEXT_MAX = 200
+
+#: Keys of one entity that are watched at a time; with more, the entity as a whole is taken to be out.
+WATCHED_KEYS_MAX = 1000
+#: So many different keys failing, with no success of any other in between, is not one partition's fault: were it one
+#: of sixteen, the odds against it are 16^7 to 1.
+FAILED_KEYS_MAX = 8
+
+#: What a sick partition looks like from outside. A lost connection, a disabled or missing entity concern all keys.
+_OF_A_PARTITION = frozenset({Failure.TIMEOUT, Failure.SERVICE_ERROR, Failure.ENTITY_FULL})
+
+
+class KeyLane(NamedTuple):
+    path: EntityPath
+    #: None where only its digest is known.
+    key: str | None
+
+
+def may_be_a_partitions_fault(failure: Failure) -> bool:
+    return failure in _OF_A_PARTITION
+
+
+def key_lane(path: EntityPath, key: str) -> EntityPath:
+    """Keys that differ in case only are different keys, while paths are not: capitals are written as bytes."""
+    text = "".join(one if one in _PLAIN else "".join(f"={byte:02x}" for byte in one.encode()) for one in key)
+    if len(text) > KEY_TEXT_MAX:
+        text = _DIGEST + hashlib.sha256(key.encode()).hexdigest()
+    return EntityPath(f"{path}{_MARK}{text}")
+
+
+def is_key_lane(path: EntityPath) -> bool:
+    return _MARK in path
+
+
+def entity_of(path: EntityPath) -> EntityPath:
+    """The entity itself, of a key lane or of its own path."""
+    return EntityPath(path.partition(_MARK)[0])
+
+
+def read_key_lane(path: EntityPath) -> KeyLane:
+    entity, _, text = path.partition(_MARK)
+    if text.startswith(_DIGEST):
+        return KeyLane(EntityPath(entity), None)
+    first, *rest = text.split("=")
+    raw = first.encode() + b"".join(bytes.fromhex(one[:2]) + one[2:].encode() for one in rest)
+    return KeyLane(EntityPath(entity), raw.decode())
+
+
+def key_of(message: Message, waiting_session_id: object = None) -> str | None:
+    """What decides the partition of a message; in the backlog its session id waits in the envelope."""
+    annotated = message.annotations.get(PARTITION_KEY, message.annotations.get(PARTITION_KEY.encode()))
+    for value in (message.properties.group_id, waiting_session_id, annotated):
+        if value is not None:
+            return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return None
+
+
+def queue_order(lane: EntityPath, queues: Sequence[EntityPath]) -> tuple[EntityPath, ...]:
+    """The same for all instances: all that waits of a key waits in one queue, in order."""
+    start = int.from_bytes(hashlib.sha256(lane.lower().encode()).digest()[:4], "big") % len(queues) if queues else 0
+    return tuple(queues[start:]) + tuple(queues[:start])

@@ -1,0 +1,211 @@
+"""Brings keys of partitioned entities back to the primary: pings with the keys themselves, then a look at the backlog.
+
+A key that is diverted goes home in two steps. A ping with that very key shows that its partition takes messages again:
+from then on the syphon may forward what waits of it, while new messages still follow into the backlog. When nothing of
+it is left there, new messages go to the primary again: none of them can overtake an older one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.domain.availability import Event, Route, Unavailable, route
+from shared.domain.envelope import destination_of
+from shared.domain.message import outgoing
+from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import entity_of, key_lane, read_key_lane
+from shared.domain.ping import ping_message
+from shared.domain.syphon import BacklogMessage, waiting_key
+from shared.errors import EnvelopeError
+from shared.ports import BacklogQueue, BacklogQueues, BacklogTrouble, Clock, Links, SendFailed, Unreadable
+from shared.services.pair_state import PairState
+from shared.services.retired import Retired
+
+_LOGGER = logging.getLogger(__name__)
+
+#: Keys of one entity pinged in a round while none of them answers; the next round goes on with others.
+PINGS_A_ROUND = 16
+LOOK_MAX = 250
+#: Looks at one backlog queue in a round; keys stay diverted while more than this is left in it.
+LOOKS_MAX = 40
+LOOK_SECONDS_MAX = 10.0
+#: With no more than this of a key left in the backlog, its sends are held back for a moment while that goes home.
+HOLD_FROM = 250
+HOLD_SECONDS = 4.0
+LOOK_AGAIN_SECONDS = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """What a look through backlog queues found."""
+
+    #: How many messages of each key, in lower case.
+    lanes: Counter[str]
+    is_complete: bool
+
+
+_Queues = dict[EntityPath, BacklogQueue]
+
+
+class KeyReturns:
+    def __init__(
+        self,
+        *,
+        state: PairState,
+        links: Links,
+        queues: BacklogQueues,
+        clock: Clock,
+        ping_timeout: timedelta,
+    ) -> None:
+        self._state = state
+        self._links = links
+        self._queues = queues
+        self._clock = clock
+        self._ping_timeout_s = ping_timeout.total_seconds()
+        self._retired = Retired()
+        #: Where the next round of pings begins, by entity.
+        self._turns: dict[str, int] = {}
+
+    async def tend(self) -> list[EntityPath]:
+        """One round; the key lanes that are on their old way again."""
+        sick: dict[str, list[EntityPath]] = {}
+        for lane, state in self._state.key_lanes():
+            if isinstance(state, Unavailable) and state.healed_at is None:
+                sick.setdefault(entity_of(lane), []).append(lane)
+        for path, lanes in sick.items():
+            if route(self._state.availability(EntityPath(path))) is Route.PRIMARY:
+                await self._ping(EntityPath(path), sorted(lanes))
+        return await self._return_drained()
+
+    # -- pings
+
+    async def _ping(self, path: EntityPath, lanes: list[EntityPath]) -> None:
+        """A few keys in turn; where one answers, all others are asked as well, since partitions come back whole."""
+        start = self._turns.get(path.lower(), 0) % len(lanes)
+        turn = lanes[start:] + lanes[:start]
+        healed = False
+        for count, lane in enumerate(turn):
+            if count >= PINGS_A_ROUND and not healed:
+                break
+            problem = await self._answers(path, lane)
+            if problem is None:
+                healed = True
+                self._state.happened(lane, Event.KEY_HEALED, "")
+            else:
+                _LOGGER.info("ping of %s failed: %s", lane, problem)
+        self._turns[path.lower()] = start + PINGS_A_ROUND
+
+    async def _answers(self, path: EntityPath, lane: EntityPath) -> str | None:
+        """What was wrong, if anything. Every ping has a link of its own, as a sender that comes now would."""
+        # A key of which only the digest is known: any will do, and a failed forward sends it back here.
+        key = read_key_lane(lane).key or str(uuid.uuid4())
+        link = self._links.to(Side.PRIMARY, path)
+        message = outgoing(ping_message(message_id=str(uuid.uuid4()), session_id=key))
+
+        async def send() -> None:
+            packed = await link.pack([[message]])
+            for refusal in packed.refused.values():
+                raise refusal
+            await link.send(packed)
+
+        task = asyncio.create_task(send(), name=f"ping {lane}")
+        done, _ = await asyncio.wait([task], timeout=self._ping_timeout_s)
+        if not done:
+            task.cancel()
+        self._retired.take(link, last_call=None if done else task)
+        if not done:
+            return f"no answer within {self._ping_timeout_s:g} s"
+        error = task.exception()
+        if error is not None and not isinstance(error, SendFailed):
+            _LOGGER.error("a ping broke", exc_info=error)
+        return None if error is None else str(error)
+
+    # -- the look
+
+    async def _return_drained(self) -> list[EntityPath]:
+        healed = [
+            lane
+            for lane, state in self._state.key_lanes()
+            if isinstance(state, Unavailable) and state.healed_at is not None
+        ]
+        if not healed:
+            return []
+        queues = {path: self._queues.open(path) for path in self._state.rotation.queues}
+        try:
+            returned, waiting = await self._return_what_is_gone(healed, queues)
+            few = [] if waiting is None else [lane for lane in healed if waiting[lane.lower()] <= HOLD_FROM]
+            return returned + await self._return_held([lane for lane in few if lane not in returned], queues)
+        finally:
+            for queue in queues.values():
+                self._retired.take(queue)
+
+    async def _return_held(self, lanes: list[EntityPath], queues: _Queues) -> list[EntityPath]:
+        """Keys that are never quiet would never come home: their sends wait for the last of their backlog, briefly."""
+        returned: list[EntityPath] = []
+        until = asyncio.get_running_loop().time() + HOLD_SECONDS
+        for lane in lanes:
+            self._state.hold(lane)
+        try:
+            while lanes and asyncio.get_running_loop().time() < until:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                gone, _ = await self._return_what_is_gone(lanes, queues)
+                returned += gone
+                lanes = [lane for lane in lanes if lane not in gone]
+        finally:
+            for lane in lanes:
+                self._state.let_go(lane)
+        return returned
+
+    async def _return_what_is_gone(
+        self, lanes: list[EntityPath], queues: _Queues
+    ) -> tuple[list[EntityPath], Counter[str] | None]:
+        """Of these keys, those that went home; and how much waits of each, None where that cannot be told."""
+        looked_at = self._clock.now()
+        looks = await asyncio.gather(*(_look_through(path, queue) for path, queue in queues.items()))
+        if not all(look.is_complete for look in looks):
+            return [], None
+        waiting = sum((look.lanes for look in looks), Counter[str]())
+        return self._returned((lane for lane in lanes if lane.lower() not in waiting), looked_at), waiting
+
+    def _returned(self, lanes: Iterable[EntityPath], looked_at: datetime) -> list[EntityPath]:
+        return [lane for lane in lanes if self._state.key_drained(lane, looked_at=looked_at)]
+
+    async def close(self) -> None:
+        await self._retired.settled()
+
+
+async def _look_through(path: EntityPath, queue: BacklogQueue) -> _Look:
+    try:
+        async with asyncio.timeout(LOOK_SECONDS_MAX):
+            return await _look(queue)
+    except (BacklogTrouble, Unreadable, TimeoutError) as error:
+        _LOGGER.info("what waits in %s cannot be told: %s", path, error)
+        return _Look(lanes=Counter(), is_complete=False)
+
+
+async def _look(queue: BacklogQueue) -> _Look:
+    lanes: Counter[str] = Counter()
+    cursor = 1
+    for _ in range(LOOKS_MAX):
+        page = await queue.look(cursor, LOOK_MAX)
+        if not page:
+            return _Look(lanes=lanes, is_complete=True)
+        lanes.update(lane for message in page if (lane := _lane(message)) is not None)
+        cursor = page[-1].sequence_number + 1
+    return _Look(lanes=lanes, is_complete=False)
+
+
+def _lane(message: BacklogMessage) -> str | None:
+    key = waiting_key(message.message)
+    if key is None:
+        return None
+    try:
+        return key_lane(destination_of(message.message), key).lower()
+    except EnvelopeError:
+        return None
