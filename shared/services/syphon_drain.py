@@ -63,8 +63,6 @@ class Handled:
     waiting: int = 0
     #: Not forwarded because the destination failed just now.
     failed: int = 0
-    #: Went back to where they were, aside or not.
-    released: list[BacklogMessage] = field(default_factory=list)
     bells: list[BacklogMessage] = field(default_factory=list)
     #: The youngest of those that wait.
     youngest_waiting: datetime | None = None
@@ -140,18 +138,16 @@ class Drainer:
                 await self._settle(self._queue.complete(message))
             for message, dead_letter in sorted_.dead:
                 await self.dead_letter(message, dead_letter)
-            handled.waiting, handled.youngest_waiting = _count_waits(sorted_.waits)
-            for path, messages in sorted_.waits.items():
-                await self._wait(path, messages, handled, aside=past_waiting)
         finally:
             if sending:
                 await asyncio.wait(sending)
         for task in sending:
             task.result()
         sent = self._conclude(sorted_.forwards)
+        handled.waiting, handled.youngest_waiting = _count_waits(sorted_.waits)
         handled.forwarded, handled.failed = len(sent.accepted), sum(map(len, sent.left.values()))
         self._desk.moved(self._path, forwarded=handled.forwarded)
-        return handled, self._settle_sent(sent, handled, past_waiting=past_waiting)
+        return handled, self._settle_rest(sent, sorted_.waits, past_waiting=past_waiting)
 
     def _sort(self, batch: Sequence[BacklogMessage]) -> _Sorted:
         sorted_, now = _Sorted(), self._desk.clock.now()
@@ -250,15 +246,19 @@ class Drainer:
             return path
         return key_lane(path, key)
 
-    async def _settle_sent(self, sent: _Sent, handled: Handled, *, past_waiting: bool) -> None:
+    async def _settle_rest(
+        self, sent: _Sent, waits: dict[EntityPath, list[BacklogMessage]], *, past_waiting: bool
+    ) -> None:
         for path, one in sent.accepted:
             settled = await self._settle(self._queue.complete(one.backlog))
             self.record(path, one, settled=settled)
         for message, dead_letter in sent.dead:
             await self.dead_letter(message, dead_letter)
+        for path, messages in waits.items():
+            await self._wait(path, messages, aside=past_waiting)
         for path, messages in sent.left.items():
             # One dead destination among others is got past; when nothing moves at all, everything keeps its place.
-            await self._wait(path, messages, handled, aside=past_waiting and handled.forwarded > 0)
+            await self._wait(path, messages, aside=past_waiting and bool(sent.accepted))
 
     def for_good(self, path: EntityPath, failed: SendFailed) -> DeadLetter | None:
         entity = entity_of(path)
@@ -279,9 +279,7 @@ class Drainer:
             )
         )
 
-    async def _wait(
-        self, path: EntityPath, messages: list[BacklogMessage], handled: Handled, *, aside: bool
-    ) -> None:
+    async def _wait(self, path: EntityPath, messages: list[BacklogMessage], *, aside: bool) -> None:
         """Back to their place, or aside; those that were aside already are put back there by being released."""
         if aside:
             await self._before_aside()
@@ -289,7 +287,6 @@ class Drainer:
         for message in messages:
             if not aside or message.is_deferred:
                 await self._settle(self._queue.release(message))
-                handled.released.append(message)
                 if message.is_deferred:
                     self.aside.add(path, message.sequence_number)
             elif await self._settle(self._queue.put_aside(message)):

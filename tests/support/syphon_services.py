@@ -105,6 +105,7 @@ class SyphonHost:
     pair: PairOnBroker
     runtime: Runtime
     queues: Sequence[str]
+    renewed_for: timedelta = RENEWED_FOR
     calls: list[tuple[str, int]] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -132,7 +133,7 @@ class SyphonHost:
             return Verdict.COMPLETE
 
         client = ServiceBusClient.from_connection_string(self.pair.secondary.connection_string)
-        pump = Pump(name=queue, options=PumpOptions(concurrency=1, renew_for=RENEWED_FOR), handle=handle)
+        pump = Pump(name=queue, options=PumpOptions(concurrency=1, renew_for=self.renewed_for), handle=handle)
         async with client, client.get_queue_receiver(queue) as receiver:
             try:
                 await pump.run(receiver)

@@ -10,9 +10,6 @@ import pytest
 from tests.support.send_services import PairOnBroker
 from tests.support.syphon_kills import IN_FLIGHT_MAX, drain_under_kills
 
-# Long or sensitive to a loaded machine: a part of `make soak`.
-pytestmark = pytest.mark.soak
-
 KILLS = 2
 
 

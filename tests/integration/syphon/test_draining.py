@@ -13,9 +13,6 @@ from shared.telemetry_events import DeadLettered, Forwarded, SetAside
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import backlog_payload, create_backlog, dead_letters, fill, ids, instance
 
-# Long or sensitive to a loaded machine: a part of `make soak`.
-pytestmark = pytest.mark.soak
-
 
 async def test_everything_arrives_at_its_own_entity_and_the_backlog_ends_empty(pair: PairOnBroker) -> None:
     pair.create_entities("orders", "bills", backlog=1)

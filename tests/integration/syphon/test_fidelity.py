@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import pytest
 from azure.servicebus import ServiceBusMessage
 
 from local.broker.amqp.codec import decode
@@ -17,9 +16,6 @@ from tests.integration.send.test_wire_fidelity import MESSAGES, sections
 from tests.support.broker import payload
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import fill, instance
-
-# Long or sensitive to a loaded machine: a part of `make soak`.
-pytestmark = pytest.mark.soak
 
 TICKS_A_SECOND = 10_000_000
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from local.broker.descriptions import QueueDescription
+from shared.errors import NothingMoved
 from shared.telemetry_events import DestinationRested, Forwarded
 from tests.support.broker import payload
-from tests.support.send_services import PairOnBroker, until
-from tests.support.syphon_services import backlog_payload, create_backlog, fill, ids, instance
-
-# Long or sensitive to a loaded machine: a part of `make soak`.
-pytestmark = pytest.mark.soak
+from tests.support.send_services import PairOnBroker, stored, until
+from tests.support.syphon_services import backlog_payload, create_backlog, dead_letters, fill, ids, instance
 
 
 def counted_duplicates(*telemetries: object) -> set[str]:
@@ -56,6 +56,47 @@ async def test_two_instances_wait_at_one_queue_with_a_dead_destination(pair: Pai
             await until(lambda: one.waiting(queue) == 0, seconds=60, what="an empty backlog")
     assert Counter({f"m-{n}": 1 for n in range(0, 800, 2)}) == ids(pair, "dead")
     assert Counter({f"m-{n}": 1 for n in range(1, 800, 2)}) == ids(pair, "alive")
+
+
+async def test_a_message_given_back_again_and_again_is_delivered_once_in_the_end(pair: PairOnBroker) -> None:
+    """Calls whose time is up raise, and the host gives their message back: that count grows, nothing else."""
+    pair.create_entities("orders", backlog=1)
+    (queue,) = pair.backlog_paths(1)
+    fill(pair, queue, [backlog_payload("orders", f"m-{n}") for n in range(5)])
+    async with instance(pair, BACKLOG_QUEUE_COUNT="1") as app:
+        syphon, tick = app.runtime.syphon, timedelta(milliseconds=100)
+        syphon._options = replace(syphon._options, call_budget=3 * tick, look_every=tick)
+        await app.unavailable("orders")
+        async with app.host(queue) as host:
+            await until(lambda: len(host.errors) >= 12, seconds=30, what="a dozen calls in vain")
+            assert {NothingMoved} == {type(error) for error in host.errors}
+            assert max(message.delivery_count for message in stored(pair.secondary, queue)) >= 10
+            await app.healthy("orders")
+            await until(lambda: app.waiting(queue) == 0, seconds=30, what="an empty backlog")
+    assert Counter({f"m-{n}": 1 for n in range(5)}) == ids(pair, "orders")
+    assert [] == dead_letters(pair, queue)
+
+
+async def test_a_lock_that_ends_while_its_call_waits_costs_no_more_than_is_counted(pair: PairOnBroker) -> None:
+    """The worst host: it renews no lock, so that a second instance gets the message that the first one still tends."""
+    pair.create_entities("orders", backlog=0)
+    (queue,) = create_backlog(pair, 1, lock_seconds=5)
+    fill(pair, queue, [backlog_payload("orders", "m")])
+    async with (
+        instance(pair, BACKLOG_QUEUE_COUNT="1") as one,
+        instance(pair, BACKLOG_QUEUE_COUNT="1") as other,
+    ):
+        await one.unavailable("orders")
+        await other.runtime.state.refresh()
+        first, second = one.host(queue), other.host(queue)
+        first.renewed_for = second.renewed_for = timedelta(0)
+        async with first, second:
+            await until(lambda: len(first.calls) + len(second.calls) >= 2, seconds=30, what="the message, twice")
+            await one.healthy("orders")
+            await until(lambda: one.waiting(queue) == 0, seconds=30, what="an empty backlog")
+    forwarded = [*one.telemetry.of(Forwarded), *other.telemetry.of(Forwarded)]
+    assert {"m"} == set(ids(pair, "orders"))
+    assert ids(pair, "orders")["m"] == len(forwarded), "every delivery is on record"
 
 
 @pytest.mark.parametrize("point", ["settle"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import OperationTimeoutError
@@ -13,9 +12,6 @@ from shared.domain.pair import EntityPath
 from shared.telemetry_events import Pinged
 from tests.support.send_services import PairOnBroker
 from tests.support.syphon_services import instance
-
-# Long or sensitive to a loaded machine: a part of `make soak`.
-pytestmark = pytest.mark.soak
 
 ENTITIES = ("plain", "sessions", "topic")
 
