@@ -9,6 +9,7 @@ param identityId string
 param clientId string
 param storageName string
 param containerName string
+param telemetryContainer string
 param primaryHost string
 param secondaryHost string
 param insightsConnectionString string
@@ -51,6 +52,12 @@ var settings = {
   PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED: 'PT20S'
   DIVERT_WHILE_SUSPECT: options.DIVERT_WHILE_SUSPECT
   STATE_REFRESH: 'PT2S'
+  // Records of every event go to blob storage, for the delivery report; no instance has a folder that stays.
+  TELEMETRY_FOLDER: ''
+  TELEMETRY_CONTAINER: telemetryContainer
+  TELEMETRY_ROTATE_INTERVAL: 'PT1M'
+  TELEMETRY_ROTATE_BYTES: '33554432'
+  TELEMETRY_BUFFER_EVENTS: '100000'
 }
 
 // A Flex Consumption plan holds one app.

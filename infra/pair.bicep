@@ -10,6 +10,8 @@ param senderAlwaysReady int
 param alertEmail string
 param options object
 
+var telemetryContainer = 'telemetry'
+
 // An app that hosts the syphon needs more rights than one that only sends, so each has an identity of its own.
 resource senderIdentity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
   name: 'id-sender-${token}'
@@ -56,7 +58,7 @@ module storage 'storage.bicep' = {
     name: 'st${token}'
     location: location
     tags: tags
-    containerNames: ['deploy-sender', 'deploy-syphon']
+    containerNames: ['deploy-sender', 'deploy-syphon', telemetryContainer]
     principalIds: [senderIdentity.properties.principalId, syphonIdentity.properties.principalId]
   }
 }
@@ -98,6 +100,7 @@ module sender 'app.bicep' = {
     clientId: syphonInOwnApp ? senderIdentity.properties.clientId : syphonIdentity.properties.clientId
     storageName: storage.outputs.name
     containerName: 'deploy-sender'
+    telemetryContainer: telemetryContainer
     primaryHost: primary.outputs.host
     secondaryHost: secondary.outputs.host
     insightsConnectionString: monitoring.outputs.connectionString
@@ -120,6 +123,7 @@ module syphon 'app.bicep' = if (syphonInOwnApp) {
     clientId: syphonIdentity.properties.clientId
     storageName: storage.outputs.name
     containerName: 'deploy-syphon'
+    telemetryContainer: telemetryContainer
     primaryHost: primary.outputs.host
     secondaryHost: secondary.outputs.host
     insightsConnectionString: monitoring.outputs.connectionString

@@ -8,6 +8,7 @@ is not in that package.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -43,7 +44,14 @@ class RuntimeUnavailable(Exception):
 
 
 def install() -> Path:
-    """The interpreter of an environment that has the runtime and what the app needs."""
+    """The interpreter of an environment that has the runtime and what the app needs; made by one process at a time."""
+    HOME.parent.mkdir(exist_ok=True)
+    with (HOME.parent / "runtime.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _install()
+
+
+def _install() -> Path:
     python = HOME / "bin" / "python"
     stamp = HOME / ".ready"
     wanted = f"{RUNTIME} {EXTENSIONS}\n" + (ROOT / "requirements.txt").read_text(encoding="utf-8")
@@ -77,6 +85,11 @@ def run() -> dict[str, Any]:
     results = [*probe_app(python), *probe_index_rules(python)]
     failures = [f"{name}: {reason}" for name, reason in results if reason]
     return _report(passed=len(results) - len(failures), failed=len(failures), skipped=0, reasons=failures)
+
+
+def index(folder: Path, settings: Mapping[str, str]) -> dict[str, Any]:
+    """What the runtime says about an app in a folder, with requirements.txt and the runtime installed, and no more."""
+    return _probe(install(), folder, "index", settings)
 
 
 def _report(*, passed: int, failed: int, skipped: int, reasons: list[str]) -> dict[str, Any]:

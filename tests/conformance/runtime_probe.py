@@ -43,7 +43,7 @@ def main(folder: str, mode: str) -> dict[str, Any]:
     except BaseException as error:  # a SystemExit of the app is a refusal too
         return {"error": f"{type(error).__name__}: {error}"}
     if mode == "index":
-        return {"functions": []}
+        return {"functions": [{"name": function.get_function_name()} for function in functions]}
     loop = asyncio.new_event_loop()
     return {"functions": loop.run_until_complete(_invoke_all(functions))}
 

@@ -1,4 +1,4 @@
-"""Bicep files as plain values: what they declare and refer to, as far as it can be seen without Microsoft's compiler."""
+"""Bicep files as plain values: what they declare and refer to, as far as can be seen without a compiler."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ROLES = {
 }
 #: From the schema of azure.yaml, version 1.0.
 AZURE_YAML_KEYS = {"name", "resourceGroup", "metadata", "infra", "services", "pipeline", "hooks", "requiredVersions"}
-SERVICE_KEYS = {"project", "language", "host", "resourceName", "resourceGroup", "module", "dist", "remoteBuild", "hooks"}
+SERVICE_KEYS = {"project", "language", "host", "resourceName", "resourceGroup", "module", "remoteBuild", "hooks"}
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SECRETS = re.compile(r"listKeys|SharedAccessKey|AccountKey|@secure|listConnectionStrings", re.IGNORECASE)
 
@@ -116,9 +116,8 @@ def settings_problems(file: BicepFile) -> list[str]:
     """Options without a value in the deployment, and values for options that are gone."""
     given = deployed_settings(file)
     wanted = {one.setting for one in options().values()}
-    missing = [
-        f"{one} has no value: add `{one}: '...'` to `var settings` in infra/app.bicep" for one in sorted(wanted - set(given))
-    ]
+    advice = "has no value: add it to `var settings` in infra/app.bicep"
+    missing = [f"{one} {advice}" for one in sorted(wanted - set(given))]
     ours = {name for name in given if name.isupper() and not name.startswith(("APPLICATIONINSIGHTS_", "OTEL_"))}
     return missing + [f"{one} is no option of shared/settings.py" for one in sorted(ours - wanted)]
 

@@ -24,6 +24,7 @@ SAMPLES = {
     "insightsConnectionString": "InstrumentationKey=x",
     "'ClientId=${clientId};Authorization=AAD'": "ClientId=x;Authorization=AAD",
     "taskHub": "Hub",
+    "telemetryContainer": "telemetry",
     "options.BACKLOG_QUEUE_COUNT": "10",
     "options.FAILOVER_INTERVAL": "PT1M",
     "options.PING_PRIMARY_INTERVAL": "PT1M",
@@ -144,7 +145,9 @@ def test_the_deployed_settings_are_usable_and_hold_no_connection_string(syphon: 
     assert {SAMPLES["clientId"]} == {one.client_id for one in connections}
     assert ("sb-primary-1", "sb-secondary-1") == (settings.primary.name, settings.secondary.name)
     defaults = {name: getattr(Settings, name) for name in vars(settings) if hasattr(Settings, name)}
-    del defaults["enable_syphon"]
+    assert "telemetry" == settings.telemetry_container
+    for name in ("enable_syphon", "telemetry_container"):
+        del defaults[name]
     assert defaults == {name: getattr(settings, name) for name in defaults}, "the deployment keeps the defaults"
 
 
