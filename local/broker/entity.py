@@ -113,6 +113,18 @@ class Sendable(Entity):
         placed = [(content, inbox.place(content)) for content in contents]
         return [0 if content.is_ping else inbox.put(content, partition=partition) or 0 for content, partition in placed]
 
+    def keep_all(self, contents: Sequence[Content]) -> None:
+        """Without a question: they were asked about by `check_all` just now, and nothing may stop half-way."""
+        for content in contents:
+            if not content.is_ping:
+                self.inbox.put(content)
+
+    def check_all(self, contents: Sequence[Content]) -> None:
+        """BrokerError when they would not be taken now."""
+        self._check_all(contents)
+        for content in contents:
+            self.inbox.place(content)
+
     def _check_all(self, contents: Iterable[Content]) -> None:
         self.check_status()
         self._check_room()

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from .amqp.link import Delivery, Link
 from .amqp.message import BATCH_MESSAGE_FORMAT, split_batch
-from .amqp.performatives import Accepted, DeliveryState, Modified, Rejected, Released, Source
+from .amqp.performatives import (
+    Accepted,
+    DeliveryState,
+    Modified,
+    Rejected,
+    Released,
+    Source,
+    TransactionalState,
+)
 from .amqp.types import Described, Symbol
 from .content import Content
 from .delivery import encode_delivery
@@ -78,6 +86,9 @@ class Intake(LinkUser):
         try:
             if strike.error is not None:
                 raise strike.error
+            if isinstance(delivery.state, TransactionalState):
+                self._enlist(delivery, delivery.state.txn_id)
+                return
             delay_s = self._store(delivery)
         except BrokerError as error:
             if not delivery.settled:
@@ -89,6 +100,11 @@ class Intake(LinkUser):
         elif not delivery.settled:
             self._peer.when_durable(lambda: self._accept(delivery, delay_s))
 
+    def _enlist(self, delivery: Delivery, transaction: bytes) -> None:
+        """Kept for the discharge; what is accepted is that it will be a part of it."""
+        self._peer.transactions.find(transaction).send(self._entity, self._checked(delivery))
+        delivery.settle(TransactionalState(transaction, ACCEPTED))
+
     def _accept(self, delivery: Delivery, delay_s: float) -> None:
         if delay_s > 0:
             self._peer.later(delay_s, lambda: self._accept(delivery, 0.0))
@@ -97,18 +113,22 @@ class Intake(LinkUser):
 
     def _store(self, delivery: Delivery) -> float:
         """All of a batch or nothing of it; how much later it is to be answered."""
-        payload, entity = delivery.payload, self._entity
-        if len(payload) > self._bytes_max:
-            raise BrokerError(
-                MESSAGE_SIZE_EXCEEDED,
-                f"The message or batch has {len(payload)} bytes; '{entity.path}' takes {self._bytes_max}.",
-            )
-        self._peer.namespace.journal.check()
-        entity.touch()
-        contents = self._contents(delivery)
+        contents, entity = self._checked(delivery), self._entity
         if len(contents) == 1:
             return entity.answer_delay_s(contents, (entity.send(contents[0]),))
         return entity.answer_delay_s(contents, entity.send_all(contents))
+
+    def _checked(self, delivery: Delivery) -> list[Content]:
+        """The messages, if they are of a size that is taken and can be kept."""
+        size, entity = len(delivery.payload), self._entity
+        if size > self._bytes_max:
+            raise BrokerError(
+                MESSAGE_SIZE_EXCEEDED,
+                f"The message or batch has {size} bytes; '{entity.path}' takes {self._bytes_max}.",
+            )
+        self._peer.namespace.journal.check()
+        entity.touch()
+        return self._contents(delivery)
 
     @staticmethod
     def _contents(delivery: Delivery) -> list[Content]:
@@ -255,6 +275,9 @@ class Outlet(LinkUser):
             if strike.error is not None:
                 raise strike.error
             self._peer.namespace.journal.check()
+            if isinstance(state, TransactionalState):
+                self._enlist(delivery, state, settled)
+                return
             echo = self._apply(delivery.user, state, settled)
         except BrokerError as error:
             if not settled:
@@ -265,6 +288,17 @@ class Outlet(LinkUser):
                 self._peer.when_durable(self._peer.reset)
         elif not settled:
             self._peer.when_durable(lambda: delivery.settle(echo))
+
+    def _enlist(self, delivery: Delivery, state: TransactionalState, settled: bool) -> None:
+        """The message stays locked until the discharge settles it; after a roll-back until the lock runs out."""
+        token, outcome = delivery.user, state.outcome
+        if not isinstance(outcome, Accepted | Modified | Rejected | Released):
+            raise BrokerError(ARGUMENT_ERROR, "A settlement under a transaction needs an outcome.")
+        transaction = self._peer.transactions.find(state.txn_id)
+        transaction.settle(self._queue, token, lambda: self._apply(token, outcome, True))
+        if not settled:
+            echo = REJECTED if isinstance(outcome, Rejected) else outcome
+            delivery.settle(TransactionalState(state.txn_id, echo))
 
     def _apply(self, token: bytes, state: DeliveryState | None, settled: bool) -> DeliveryState | None:
         """Settle in the queue; the outcome to repeat to the client."""

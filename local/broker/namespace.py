@@ -285,7 +285,7 @@ class Namespace:
             return
 
         def look() -> None:
-            if not self._is_alive(entity):
+            if not self.is_alive(entity):
                 return
             if entity.links:
                 entity.touch()
@@ -300,7 +300,7 @@ class Namespace:
 
         entity.idle_timer = self.clock.call_at(entity.accessed_at + idle_s, look)
 
-    def _is_alive(self, entity: Entity) -> bool:
+    def is_alive(self, entity: Entity) -> bool:
         if isinstance(entity, Subscription):
             return entity.topic.subscriptions.get(entity.name.lower()) is entity
         return self._entities.get(entity.path.lower()) is entity

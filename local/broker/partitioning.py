@@ -15,11 +15,14 @@ def partition_of_key(key: str, partition_count: int) -> int:
     return zlib.crc32(key.encode()) % partition_count
 
 
+def key_of(content: Content, detects_duplicates: bool) -> str | None:
+    key = content.session_id if content.session_id is not None else content.partition_key
+    return content.message_id if key is None and detects_duplicates else key
+
+
 def choose_partition(content: Content, partition_count: int, detects_duplicates: bool) -> int | None:
     """Session id, else partition key, else the message id where duplicates are detected; None = any partition."""
-    key = content.session_id if content.session_id is not None else content.partition_key
-    if key is None and detects_duplicates:
-        key = content.message_id
+    key = key_of(content, detects_duplicates)
     return None if key is None else partition_of_key(key, partition_count)
 
 

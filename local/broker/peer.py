@@ -35,6 +35,7 @@ from .namespace import Namespace, path_of
 from .nodes import CBS, ReplyLink
 from .outcomes import amqp_error, internal_error
 from .routing import user_for
+from .transactions import Transactions
 
 #: A connection that shows no token within this time is closed (the service does the same).
 TOKEN_WAIT_S = 20.0
@@ -74,6 +75,7 @@ class Peer:
     ) -> None:
         self.namespace = namespace
         self.tokens = TokenBook(namespace)
+        self.transactions = Transactions(namespace, clock)
         self.reply_links: list[ReplyLink] = []
         self._connection = Connection(container_id=namespace.name)
         self._wire = wire
@@ -152,6 +154,7 @@ class Peer:
         """The connection is no more: everything it held is given back."""
         if not self._is_gone:
             self._is_gone = True
+            self.transactions.close()
             self._close_users()
 
     def _close_users(self) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from .amqp.link import Link
 from .amqp.performatives import Coordinator
 from .auth import Right
+from .coordinator import CoordinatorLink
 from .entities import Receivable, Subscription
-from .errors import NOT_ALLOWED, NOT_IMPLEMENTED, BrokerError
+from .errors import NOT_ALLOWED, BrokerError
 from .link_user import LinkUser
 from .links import Intake, Outlet
 from .management import Node
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def user_for(peer: Peer, link: Link, path: str) -> LinkUser:
     """BrokerError when there is nothing at the path, or the client may not attach to it."""
     if isinstance(link.target, Coordinator):
-        raise BrokerError(NOT_IMPLEMENTED, "Transactions are not supported by this broker.")
+        return CoordinatorLink(peer, link, path)
     if not path:
         raise BrokerError(NOT_ALLOWED, "A link needs the address of an entity.")
     if path.lower() == CBS:

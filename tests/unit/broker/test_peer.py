@@ -12,7 +12,6 @@ from local.broker.amqp.performatives import (
     SENDER,
     Accepted,
     Attach,
-    Coordinator,
     Detach,
     Disposition,
     Flow,
@@ -187,13 +186,6 @@ def test_links_that_make_no_sense_are_refused(client: WireClient, path: str, rol
 def test_a_session_filter_must_be_text(client: WireClient, session_id: object) -> None:
     client.attach("sessions", RECEIVER, source=session_source("sessions", session_id))
     assert (True, "amqp:invalid-field") == refusal(client)
-
-
-def test_transactions_are_refused_by_name(client: WireClient) -> None:
-    client.attach("", SENDER, target=Coordinator())
-    closed, condition = refusal(client)
-    assert (True, "amqp:not-implemented") == (closed, condition)
-    assert "Transactions" in client.last(Detach).error.description
 
 
 def test_a_session_is_told_with_its_lock_and_released_with_its_link(space: Namespace, client: WireClient) -> None:
