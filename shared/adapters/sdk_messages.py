@@ -277,6 +277,8 @@ def our_value(value: Any) -> Any:
 
 def outgoing_from(message: object) -> Outgoing:
     """What a program may hand to the sender: the SDK's messages, received ones too, ours, text, bytes."""
+    if type(message) is ServiceBusMessage:  # nearly always
+        return _outgoing_from_annotated(message.raw_amqp_message, message)
     match message:
         case str() | bytes():
             return outgoing_from(ServiceBusMessage(message))

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from azure.servicebus import ServiceBusMessageBatch, TransportType
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError
 
+from shared.adapters.sdk_batches import Batch, measure, native
 from shared.adapters.sdk_failures import classify, detail_of
-from shared.adapters.sdk_messages import sdk_message
 from shared.connections import NamespaceConnection
 from shared.domain.failures import Failure
 from shared.domain.message import Outgoing
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 _NO_SDK_RETRIES = 0
 # A batch travels with a copy of its first message's ids, which the SDK does not count.
 _BATCH_HEADROOM_BYTES = 1024
-# Large enough to measure any message with; nothing is sent with it.
-_MEASURING_BYTES = 2**31
 
 # Without an answer from the service nobody knows whether the message arrived.
 _INDEFINITE = (Failure.CONNECTION, Failure.TIMEOUT, Failure.SERVICE_ERROR)
@@ -54,54 +51,37 @@ class SdkLink:
             await self.open()
         if len(parcels) == 1 and len(parcels[0]) == 1:
             return self._pack_single(parcels[0][0])
-        batch = await self._new_batch()
+        batch = Batch(await self._sender.create_message_batch(self._batch_limit))
         refused: dict[int, SendFailed] = {}
         taken = 0
         for index, parcel in enumerate(parcels):
             try:
-                natives = [_native(message) for message in parcel]
-                if not await self._add(batch, natives):
+                if not batch.add(parcel):
                     break
             except Exception as error:
                 refused[index] = _failed(error, indefinite=False)
             taken += 1
         if taken == 0:
             return self._pack_oversized(parcels[0])
-        return Packed(taken=taken, refused=refused, load=batch)
+        return Packed(taken=taken, refused=refused, load=batch.load)
 
     def _pack_single(self, message: Outgoing) -> Packed:
         try:
-            return Packed(taken=1, refused={}, load=_native(message))
+            return Packed(taken=1, refused={}, load=native(message))
         except Exception as error:
             return Packed(taken=1, refused={0: _failed(error, indefinite=False)}, load=None)
 
-    async def _new_batch(self) -> ServiceBusMessageBatch:
+    @property
+    def _batch_limit(self) -> int:
         assert self._batch_bytes_max is not None
-        return await self._sender.create_message_batch(self._batch_bytes_max - _BATCH_HEADROOM_BYTES)
-
-    async def _add(self, batch: ServiceBusMessageBatch, natives: list[Any]) -> bool:
-        """Whether the whole parcel fits. A parcel of several is measured first: nothing can be taken out of a batch."""
-        if len(natives) > 1 and not await self._all_fit(batch, natives):
-            return False
-        try:
-            for native in natives:
-                batch.add_message(native)
-        except MessageSizeExceededError:
-            return False
-        return True
-
-    async def _all_fit(self, batch: ServiceBusMessageBatch, natives: list[Any]) -> bool:
-        room = batch.max_size_in_bytes - batch.size_in_bytes
-        empty = ServiceBusMessageBatch(_MEASURING_BYTES).size_in_bytes
-        return measure(natives) - empty <= room
+        return self._batch_bytes_max - _BATCH_HEADROOM_BYTES
 
     def _pack_oversized(self, parcel: Sequence[Outgoing]) -> Packed:
         """A single message may be larger than a batch; whether it is too large is the service's word."""
         if len(parcel) == 1:
             return self._pack_single(parcel[0])
-        assert self._batch_bytes_max is not None
-        limit = self._batch_bytes_max - _BATCH_HEADROOM_BYTES
-        over = measure([_native(message) for message in parcel]) - limit
+        limit = self._batch_limit
+        over = measure([native(message) for message in parcel]) - limit
         detail = f"{len(parcel)} messages in one batch are {over} bytes over the limit of {limit} bytes"
         return Packed(taken=1, refused={0: SendFailed(Failure.MESSAGE_TOO_LARGE, detail, bytes_over=over)}, load=None)
 
@@ -143,18 +123,6 @@ class SdkLinks:
 
     def to(self, side: Side, path: EntityPath) -> SdkLink:
         return SdkLink(sdk_client(self._connections[side], self._credentials[side], self._authority_file), path)
-
-
-def measure(natives: Sequence[Any]) -> int:
-    """Bytes that these messages take in a batch, as the SDK itself counts them."""
-    batch = ServiceBusMessageBatch(_MEASURING_BYTES)
-    for native in natives:
-        batch.add_message(native)
-    return batch.size_in_bytes
-
-
-def _native(message: Outgoing) -> Any:
-    return message.native if message.native is not None else sdk_message(message.read())
 
 
 def sdk_client(

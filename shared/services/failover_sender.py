@@ -155,7 +155,8 @@ class FailoverSender:
             check_keys(
                 message_id=message.message_id, session_id=message.session_id, partition_key=message.partition_key
             )
-            refuse_transfer_properties(message.property_names)
+            if message.property_names:
+                refuse_transfer_properties(message.property_names)
             if message.body_bytes > self.largest_body_bytes.get(path, message.body_bytes):
                 self.largest_body_bytes[path] = message.body_bytes
 
@@ -327,10 +328,9 @@ class FailoverSender:
 
 def _sent(journey: _Journey, delivered: Delivered, queue: EntityPath | None = None) -> Sent:
     messages = journey.messages
-    one = len(messages) == 1
     return Sent(
-        via=Route.PRIMARY if queue is None else Route.BACKLOG,
-        message_ids=(messages[0].message_id,) if one else tuple(message.message_id for message in messages),
-        backlog_queue=queue,
-        possible_duplicate=journey.indefinite or delivered.possible_duplicate,
+        Route.PRIMARY if queue is None else Route.BACKLOG,
+        (messages[0].message_id,) if len(messages) == 1 else tuple(message.message_id for message in messages),
+        queue,
+        journey.indefinite or delivered.possible_duplicate,
     )

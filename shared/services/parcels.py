@@ -13,7 +13,7 @@ from shared.domain.message import Outgoing
 from shared.ports import SendFailed
 
 #: Entries beyond which answered ones are looked for and forgotten.
-FORGET_FROM = 500
+FORGET_FROM = 100
 
 
 class LaneFull(Exception):
