@@ -13,19 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared.domain.availability import Availability, Available, Event, Moment, Suspect, Unavailable, transition
 from shared.domain.factory import Factory
 from shared.domain.pair import EntityPath, Side
-from shared.domain.partitions import (
-    FAILED_KEYS_MAX,
-    WATCHED_KEYS_MAX,
-    entity_of,
-    is_key_lane,
-    key_lane,
-)
+from shared.domain.partitions import is_key_lane
 from shared.domain.rotation import Outage, Rotation
 from shared.domain.syphon import Drain
 from shared.errors import StateUnreachable
@@ -39,6 +33,7 @@ from shared.ports import (
     StorageTrouble,
     Telemetry,
 )
+from shared.services.watched_keys import Entity, WatchedKeys
 from shared.telemetry_events import AvailabilityChanged, RotationChanged, StateStorageChanged
 
 _LOGGER = logging.getLogger(__name__)
@@ -50,28 +45,12 @@ IDLE_SECONDS = 600.0
 
 
 @dataclass(slots=True)
-class _Entity:
-    path: EntityPath
-    availability: Availability = field(default_factory=Available)
-    #: When the shared part last changed, as far as known here.
-    shared_at: datetime | None = None
-    accepted: bool = False
-    #: Shared state does not have our latest yet.
-    unsaved: bool = False
-    #: Of a key lane: sends of this instance on their way to the backlog, and when the last one was.
-    diverting: int = 0
-    #: Set when sends of the key that are held back may go on; None while none are.
-    held: asyncio.Event | None = None
-    diverted_at: datetime | None = None
-
-
-@dataclass(slots=True)
 class _Queue:
     shared_at: datetime | None = None
     unsaved: bool = False
 
 
-class PairState:
+class PairState(WatchedKeys):
     def __init__(
         self,
         *,
@@ -83,17 +62,11 @@ class PairState:
         refresh_every: timedelta,
         instance: str,
     ) -> None:
-        self._store = store
-        self._clock = clock
+        super().__init__(store=store, clock=clock)
         self._telemetry = telemetry
         self._failover_interval = failover_interval
         self._refresh_every_s = refresh_every.total_seconds()
         self._instance = instance
-        self._entities: dict[str, _Entity] = {}
-        #: Key lanes by their entity, in lower case both.
-        self._key_lanes: dict[str, set[str]] = {}
-        #: Keys of each entity that failed since anything succeeded there.
-        self._failed_keys: dict[str, set[str]] = {}
         self._queues: dict[EntityPath, _Queue] = {queue: _Queue() for queue in queues}
         self.rotation = Rotation(queues=queues)
         self.factories: dict[Side, Factory] = {side: Factory() for side in Side}
@@ -138,122 +111,13 @@ class PairState:
         since = [state.since for state in states if isinstance(state, Available) and state.since is not None]
         return since + [s.healed_at for s in states if isinstance(s, Unavailable) and s.healed_at is not None]
 
-    # -- keys of partitioned entities
-
-    def key_lanes(self) -> list[tuple[EntityPath, Availability]]:
-        """Keys that are watched on their own."""
-        lanes = [self._entities[name].path for names in self._key_lanes.values() for name in names]
-        return [(lane, self.availability(lane)) for lane in lanes]
-
-    def lane_of(self, path: EntityPath, key: str | None) -> EntityPath:
-        """The key's own lane while it is watched, otherwise the entity's path. Free of cost while none is."""
-        if key is None or path.lower() not in self._key_lanes:
-            return path
-        lane = key_lane(path, key)
-        return lane if lane.lower() in self._entities else path
-
-    def blame(self, path: EntityPath, key: str) -> EntityPath:
-        """Whom a failure counts against that may be one partition's: the key, or the entity after too many keys."""
-        lane, name = key_lane(path, key), path.lower()
-        failed = self._failed_keys.setdefault(name, set())
-        failed.add(lane.lower())
-        watched = self._key_lanes.get(name, set())
-        if len(failed) >= FAILED_KEYS_MAX or (len(watched) >= WATCHED_KEYS_MAX and lane.lower() not in watched):
-            return path
-        return lane
-
-    def key_succeeded(self, path: EntityPath, key: str | None) -> None:
-        """A send to the primary was accepted: neither the entity nor this key is under suspicion any more."""
-        if path.lower() in self._failed_keys:
-            del self._failed_keys[path.lower()]
-        lane = self.lane_of(path, key)
-        if lane is not path and isinstance(self._entities[lane.lower()].availability, Suspect):
-            self.happened(lane, Event.SEND_SUCCEEDED, "")
-
-    def hold(self, lane: EntityPath) -> None:
-        """Sends of this key wait, so that what is left of it in the backlog can be brought home."""
-        entity = self._entities.get(lane.lower())
-        if entity is not None and entity.held is None:
-            entity.held = asyncio.Event()
-
-    def let_go(self, lane: EntityPath) -> None:
-        entity = self._entities.get(lane.lower())
-        if entity is not None and entity.held is not None:
-            entity.held.set()
-            entity.held = None
-
-    async def while_held(self, lane: EntityPath, seconds: float) -> bool:
-        """Waits while sends of this key are held back, up to so long; whether they were."""
-        entity = self._entities.get(lane.lower())
-        if entity is None or entity.held is None or seconds <= 0:
-            return False
-        try:
-            await asyncio.wait_for(entity.held.wait(), seconds)
-        except TimeoutError:
-            _LOGGER.info("a message of %s waited for %.1f s for the key's backlog, and follows into it", lane, seconds)
-        return True
-
-    def diverting(self, lane: EntityPath, count: int) -> None:
-        """A message of the key begins (+1) or ends (-1) its way to the backlog."""
-        entity = self._entities.get(lane.lower())
-        if entity is not None and is_key_lane(lane):
-            entity.diverting += count
-            entity.diverted_at = self._clock.now()
-
-    def key_drained(self, lane: EntityPath, *, looked_at: datetime) -> bool:
-        """Nothing of it was in the backlog then. Whether that still holds, so that the key is on its old way again."""
-        entity = self._entities.get(lane.lower())
-        if entity is None or entity.diverting or (entity.diverted_at is not None and entity.diverted_at >= looked_at):
-            return False
-        return isinstance(self.happened(lane, Event.KEY_DRAINED, ""), Available)
-
-    def _entity(self, path: EntityPath) -> _Entity:
-        entity = self._entities.get(path.lower())
-        if entity is None:
-            entity = self._entities[path.lower()] = _Entity(path)
-            if is_key_lane(path):
-                self._key_lanes.setdefault(entity_of(path).lower(), set()).add(path.lower())
-        return entity
-
-    async def _forget_key(self, entity: _Entity) -> None:
-        """A key that is well again leaves no trace, in shared state neither."""
-        if entity.shared_at is not None:
-            await self._store.forget_entity(entity.path, until=entity.shared_at)
-        if isinstance(entity.availability, Available):
-            self._drop_lane(entity.path)
-
-    def _drop_lane(self, lane: EntityPath) -> None:
-        self.let_go(lane)
-        self._entities.pop(lane.lower(), None)
-        lanes = self._key_lanes.get(entity_of(lane).lower(), set())
-        lanes.discard(lane.lower())
-        if not lanes:
-            self._key_lanes.pop(entity_of(lane).lower(), None)
-
-    def _adopt_forgotten(self, shared: SharedState, loaded_before: datetime | None) -> None:
-        """Lanes that others found drained. One that this instance has diverted to since is not: it is told again."""
-        known = {record.path.lower() for record in shared.entities}
-        for name in [name for names in self._key_lanes.values() for name in names if name not in known]:
-            entity = self._entities[name]
-            if entity.shared_at is None or entity.unsaved or not isinstance(entity.availability, Unavailable):
-                continue
-            late = entity.diverting or (
-                entity.diverted_at is not None and loaded_before is not None and entity.diverted_at >= loaded_before
-            )
-            if late:
-                entity.shared_at, entity.unsaved = self._clock.now(), True
-            else:
-                before, entity.availability = entity.availability, Available(since=self._clock.now())
-                self._announce(entity.path, before, entity.availability)
-                self._drop_lane(entity.path)
-
     # -- what happens
 
     def succeeded(self, path: EntityPath) -> None:
         """A send to the primary was accepted. The healthy path: nothing is done when nothing changes."""
         entity = self._entities.get(path.lower())
         if entity is None:
-            entity = self._entities[path.lower()] = _Entity(path)
+            entity = self._entities[path.lower()] = Entity(path)
         if not entity.accepted:
             entity.accepted = entity.unsaved = True
         if isinstance(entity.availability, Suspect):
@@ -264,7 +128,7 @@ class PairState:
         self._apply(entity, event, reason)
         return entity.availability
 
-    def _apply(self, entity: _Entity, event: Event, reason: str) -> None:
+    def _apply(self, entity: Entity, event: Event, reason: str) -> None:
         now = self._clock.now()
         before = entity.availability
         moment = Moment(now=now, failover_interval=self._failover_interval, reason=reason)
@@ -402,7 +266,7 @@ class PairState:
         for path, queue in [(path, queue) for path, queue in self._queues.items() if queue.unsaved]:
             await self._save_queue(path, queue)
 
-    async def _save_entity(self, entity: _Entity) -> None:
+    async def _save_entity(self, entity: Entity) -> None:
         if is_key_lane(entity.path) and isinstance(entity.availability, Available):
             await self._forget_key(entity)
             return

@@ -94,6 +94,15 @@ def test_faults_are_set_listed_and_cleared_from_the_command_line(broker: Running
     send(primary, "calm again")
 
 
+def test_single_partitions_are_struck_from_the_command_line(broker: Running) -> None:
+    url = broker.control_urls[0]
+    for fault in (["partition-down"], ["partition-slow", "--delay-s", "30"], ["partition-full"]):
+        shown = run("fault", *fault, "--partition", "3", "--entity", "orders", "--url", url).stdout
+        assert f"kind={fault[0]} entity=orders" in shown
+        assert "partition=3" in shown
+    assert run("fault", "clear", "--url", url).stdout == "cleared 3\n"
+
+
 def test_a_fault_that_makes_no_sense_is_refused_by_name(broker: Running) -> None:
     result = run("fault", "delay", "--url", broker.control_urls[0])
     assert (result.returncode, result.stderr) == (1, "broker: Bad fault: a delay needs delay_s or jitter_s.\n")
