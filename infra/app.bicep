@@ -39,6 +39,7 @@ var settings = {
   // Two apps on one storage account must not share a task hub.
   AzureFunctionsJobHost__extensions__durableTask__hubName: taskHub
   BACKLOG_QUEUE_COUNT: options.BACKLOG_QUEUE_COUNT
+  BACKLOG_PARTITIONED: 'false'
   FAILOVER_INTERVAL: options.FAILOVER_INTERVAL
   PING_PRIMARY_INTERVAL: options.PING_PRIMARY_INTERVAL
   PING_SUCCESSES: '1'

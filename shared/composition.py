@@ -111,7 +111,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
     )
     watch = FactoryWatch(closing=closing, state=state, clock=clock)
     links = WatchedLinks(SdkLinks(connections, credentials, authority_file), watch)
-    lanes, facts = Lanes(links), EntityFacts(primary)
+    lanes, facts = Lanes(links, backlog_is_partitioned=settings.backlog_partitioned), EntityFacts(primary)
     backlog = BacklogSender(
         state=state,
         lanes=lanes,
@@ -132,6 +132,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
     pairing = Pairing(
         pair=settings.pair,
         count=settings.backlog_queue_count,
+        partitioned=settings.backlog_partitioned,
         admin=secondary,
         store=store,
         state=state,

@@ -76,6 +76,7 @@ class QueueFacts:
     path: EntityPath
     #: How it differs from what pairing creates.
     differences: tuple[str, ...] = ()
+    is_partitioned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

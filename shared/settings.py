@@ -112,6 +112,8 @@ class Settings:
 
     # Backlog queues to use.
     backlog_queue_count: int = option("BACKLOG_QUEUE_COUNT", whole_number(1, ENTITIES_PER_NAMESPACE_MAX), "10")
+    # Whether backlog queues are created partitioned: larger, and without order between keys.
+    backlog_partitioned: bool = option("BACKLOG_PARTITIONED", switch(), "false")
     # Time without a successful send, after a failure that counts, before failover engages; zero: at the first failure.
     failover_interval: timedelta = option("FAILOVER_INTERVAL", duration("PT0S", "PT1H"), "PT1M")
     # How often an unavailable entity is pinged.

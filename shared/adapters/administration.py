@@ -96,7 +96,11 @@ class Administration:
 
 def _facts(path: EntityPath, found: Any) -> QueueFacts:
     wanted = asdict(BacklogQueueDescription())
-    return QueueFacts(path=path, differences=differences({name: getattr(found, name) for name in wanted}))
+    return QueueFacts(
+        path=path,
+        differences=differences({name: getattr(found, name) for name in wanted}),
+        is_partitioned=bool(found.enable_partitioning),
+    )
 
 
 def _refused_or_failed(error: AzureError) -> AdminRefused | AdminFailed:

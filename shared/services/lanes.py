@@ -14,8 +14,9 @@ LANES_MAX = 500
 
 
 class Lanes:
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, *, backlog_is_partitioned: bool = False) -> None:
         self._links = links
+        self._mixes_backlog_keys = not backlog_is_partitioned
         self._retired = Retired()
         self._lanes: OrderedDict[tuple[Side, str], Lane] = OrderedDict()
 
@@ -25,8 +26,9 @@ class Lanes:
         lane = self._lanes.get(key)
         if lane is None:
             self._make_room()
-            # Backlog queues are not partitioned; of the primary's entities nobody knows until told.
-            lane = Lane(lambda: self._links.to(side, path), self._retired, mixes_keys=side is Side.SECONDARY)
+            # Of the primary's entities nobody knows until told whether they are partitioned.
+            mixes_keys = side is Side.SECONDARY and self._mixes_backlog_keys
+            lane = Lane(lambda: self._links.to(side, path), self._retired, mixes_keys=mixes_keys)
             self._lanes[key] = lane
         else:
             self._lanes.move_to_end(key)

@@ -38,9 +38,18 @@ class Paired:
 
 class Pairing:
     def __init__(
-        self, *, pair: Pair, count: int, admin: QueueAdmin, store: StateStore, state: PairState, clock: Clock
+        self,
+        *,
+        pair: Pair,
+        count: int,
+        admin: QueueAdmin,
+        store: StateStore,
+        state: PairState,
+        clock: Clock,
+        partitioned: bool = False,
     ) -> None:
         self._pair = pair
+        self._partitioned = partitioned
         self._count = count
         self._admin = admin
         self._store = store
@@ -98,12 +107,17 @@ class Pairing:
             created=tuple(path for path, (_, created) in found.items() if created),
             left_out=left_out,
             warnings=(
-                *(f"{path}: {text}" for path, (facts, _) in found.items() for text in facts.differences),
+                *(f"{path}: {text}" for path, (facts, _) in found.items() for text in self._differences(facts)),
                 *(f"{path} is left out: {reason}" for path, reason in left_out.items()),
             ),
         )
         await self._remember(paired)
         return paired
+
+    def _differences(self, facts: QueueFacts) -> tuple[str, ...]:
+        if facts.is_partitioned == self._partitioned:
+            return facts.differences
+        return (*facts.differences, f"enable_partitioning is {facts.is_partitioned}, not {self._partitioned}")
 
     async def _ensure(self, path: EntityPath, at_once: asyncio.Semaphore) -> tuple[QueueFacts, bool] | str:
         """The queue and whether it is new, or why it cannot be had."""
@@ -113,7 +127,8 @@ class Pairing:
                     found = await self._admin.find(path)
                     if found is not None:
                         return found, False
-                    return await self._admin.create(path, BacklogQueueDescription()), True
+                    description = BacklogQueueDescription(enable_partitioning=self._partitioned)
+                    return await self._admin.create(path, description), True
             except AdminFailed as error:
                 return str(error)
             except TimeoutError:

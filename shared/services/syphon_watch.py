@@ -39,6 +39,7 @@ class Watch:
         self._asked_at: datetime | None = None
         self._leads = True
         self._copy_id: AmqpValue = None
+        self._looked_from_start = False
         #: Every message of the queue has been looked at.
         self.is_complete = False
         #: A message that could go and is not aside.
@@ -61,7 +62,7 @@ class Watch:
 
     def expect_copy(self, message_id: AmqpValue) -> None:
         """A copy of the call's message is somewhere behind it."""
-        self._copy_id = message_id
+        self._copy_id, self._looked_from_start = message_id, False
         self._cursor, self.is_complete = self._own + 1, False
 
     async def look(self) -> None:
@@ -107,6 +108,11 @@ class Watch:
             self._page = 1
             return
         if not page:
+            # In a partitioned queue what came later may have a lower number.
+            if self._copy_id is not None and self.copy_seen_at is None and not self._looked_from_start:
+                self._looked_from_start = True
+                self.start_again()
+                return
             self.is_complete = True
             return
         self._page = min(self._page * 2, LOOK_MAX)

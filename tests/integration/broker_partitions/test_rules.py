@@ -115,7 +115,7 @@ async def test_a_session_lives_in_one_partition_and_sessions_are_found_in_all(
     connect: Connect, make_queue: Make
 ) -> None:
     make_queue(enable_partitioning=True, requires_session=True)
-    ids = [f"session-{n}" for n in range(20)]
+    ids = [f"session-{n}" for n in range(8)]
     async with connect() as client:
         async with client.get_queue_sender("orders") as sender:
             for turn in ("1", "2"):

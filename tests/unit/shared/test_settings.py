@@ -33,6 +33,7 @@ def test_defaults_are_those_of_the_specification() -> None:
     settings = Settings.from_env(REQUIRED)
     expected = {
         "backlog_queue_count": 10,
+        "backlog_partitioned": False,
         "failover_interval": timedelta(minutes=1),
         "ping_primary_interval": timedelta(minutes=1),
         "ping_successes": 1,
@@ -64,6 +65,7 @@ def test_every_value_is_read_from_its_setting() -> None:
             "PING_PRIMARY_INTERVAL": "PT1S",
             "PING_SUCCESSES": "3",
             "PING_ALL_PARTITIONS": "no",
+            "BACKLOG_PARTITIONED": "1",
             "ENABLE_SYPHON": "On",
             "SYPHON_RATE_LIMIT": "500",
             "SYPHON_RESTART_TIME_TO_LIVE": "true",
@@ -82,6 +84,7 @@ def test_every_value_is_read_from_its_setting() -> None:
     )
     expected = {
         "backlog_queue_count": 3,
+        "backlog_partitioned": True,
         "failover_interval": timedelta(minutes=2),
         "ping_primary_interval": timedelta(seconds=1),
         "ping_successes": 3,
