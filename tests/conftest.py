@@ -35,6 +35,16 @@ def pytest_report_header() -> str:
     return f"seed: {seed} (repeat this run with {SEED_VARIABLE}={seed} make test)"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a test recorded as its `table` is shown at the end, also when it ran in one of several processes."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for name, text in getattr(report, "user_properties", []):
+                if name == "table":
+                    terminalreporter.section(report.nodeid)
+                    terminalreporter.write_line(str(text))
+
+
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> str:
     """The run's seed, made different for every test."""

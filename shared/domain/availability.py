@@ -1,7 +1,8 @@
 """Availability of one entity of the primary: every change of state there is, in one table.
 
 Available    sends go to the primary.
-Suspect      a send failed in a way that counts; sends still go to the primary, and one success clears it.
+Suspect      a send failed in a way that counts; sends still go to the primary, and one success clears it, or the
+             answer that the app's credentials are refused, which never fails over.
 Unavailable  no send succeeded for the failover interval; sends go to the backlog until a ping succeeds or an operator
              says so.
 
@@ -51,6 +52,7 @@ class Event(Enum):
     SEND_SUCCEEDED = "a send succeeds"
     SEND_FAILED = "a send fails in a way that counts"
     TICK = "time passes"
+    CREDENTIALS_REFUSED = "the service refuses the app's credentials"
     PING_SUCCEEDED = "a ping succeeds"
     KEY_HEALED = "a ping with its key succeeds (keys of partitioned entities)"
     KEY_DRAINED = "nothing of the key is left in the backlog"
@@ -126,6 +128,8 @@ TRANSITIONS: dict[tuple[type[Availability], Event], tuple[Outcome, ...]] = {
     (Available, Event.MARKED_UNAVAILABLE): (Outcome(become_unavailable, always),),
     (Suspect, Event.SEND_SUCCEEDED): (Outcome(become_available, always),),
     (Suspect, Event.SEND_FAILED): (Outcome(become_unavailable, interval_passed),),
+    # It answers, so it is not down: a time-out before was the same refusal, told too late.
+    (Suspect, Event.CREDENTIALS_REFUSED): (Outcome(become_available, always),),
     (Suspect, Event.TICK): (Outcome(become_unavailable, interval_passed),),
     (Suspect, Event.PING_SUCCEEDED): (Outcome(become_available, always),),
     (Suspect, Event.MARKED_HEALTHY): (Outcome(become_available, always),),

@@ -241,6 +241,8 @@ class FailoverSender:
                 return PrimaryFailed(f"{failed.failure.value}: {failed.detail}", path=path)
 
     def _misconfigured(self, side: Side, path: EntityPath, failed: SendFailed) -> Misconfigured:
+        if side is Side.PRIMARY:
+            self._state.happened(path, Event.CREDENTIALS_REFUSED, "")
         _LOGGER.critical(
             "the %s namespace refuses this app's credentials for %s; nothing fails over for that: %s",
             side.value,

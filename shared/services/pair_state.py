@@ -246,7 +246,6 @@ class PairState(WatchedKeys):
             _LOGGER.exception("refreshing shared state failed")
             self._reached(type(error).__name__)
             return False
-        self._reached(None)
         return True
 
     def _reached(self, trouble: str | None) -> None:
@@ -306,6 +305,8 @@ class PairState(WatchedKeys):
     async def _load(self) -> None:
         factories_before, loaded_before = self.factories, self.refreshed_at
         shared = await self._store.load()
+        # Only what was read proves it: there may have been nothing to save.
+        self._reached(None)
         if self.factories is factories_before:
             self.factories = {side: shared.factories.get(side, Factory()) for side in Side}
         self._adopt(shared)

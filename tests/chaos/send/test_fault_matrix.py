@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,9 +14,7 @@ import pytest
 from tests.support.send_matrix import HEADING, Config, Fault, Row, run_cell, run_crash
 from tests.support.send_services import pair_on_broker
 
-# Long or sensitive to a loaded machine: a part of `make soak`.
-pytestmark = pytest.mark.soak
-
+#: Cells mostly wait; more of them at once would keep each other from running.
 CELLS_AT_ONCE = 4
 ORDERS = {"entity": "orders"}
 FAULTS = [
@@ -42,26 +41,33 @@ CONFIGS = [
 ]
 
 
+CRASH = Fault(name="crash and restart", spec={}, loses_answers=True, spares_others=False)
+CELLS = list(itertools.product([*FAULTS, CRASH], CONFIGS))
+# Every fault once; the configurations take turns.
+CHOSEN = list(zip([*FAULTS, CRASH], itertools.cycle(CONFIGS), strict=False))
+
+
 # An SDK client that is cancelled while it connects drops its stream, and Python closes that when it finds it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "cells", [pytest.param(CHOSEN, id="chosen"), pytest.param(CELLS, id="all", marks=pytest.mark.soak)]
+)
 async def test_no_fault_loses_an_accepted_message(
-    storage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cells: list[tuple[Fault, Config]],
+    storage: str,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     at_once = asyncio.Semaphore(CELLS_AT_ONCE)
 
-    async def cell(fault: Fault, config: Config) -> Row:
+    async def run(number: int, fault: Fault, config: Config) -> Row:
         async with at_once, pair_on_broker(storage) as pair:
+            if fault is CRASH:
+                return await run_crash(pair, tmp_path / str(number), fault, config)
             return await run_cell(pair, fault, config)
 
-    async def crash(config: Config) -> Row:
-        folder = tmp_path / f"{config.interval.total_seconds():.0f}-{config.divert}"
-        async with at_once, pair_on_broker(storage) as pair:
-            return await run_crash(pair, folder, config)
-
-    cells = [cell(fault, config) for fault, config in itertools.product(FAULTS, CONFIGS)]
-    rows = await asyncio.gather(*cells, *map(crash, CONFIGS))
-    with capsys.disabled():
-        print("\n" + "\n".join([HEADING, *(row.text() for row in rows)]))  # noqa: T201
+    rows = await asyncio.gather(*(run(number, *cell) for number, cell in enumerate(cells)))
+    record_property("table", "\n".join([HEADING, *(row.text() for row in rows)]))
     gc.collect()
     assert [] == [row.text() for row in rows if row.problems]

@@ -313,3 +313,21 @@ async def test_no_call_outlasts_its_deadline_when_everything_hangs(new: New) -> 
         await instance.send("m")
     assert asyncio.get_running_loop().time() - started <= 1.1
     assert caught.value.indefinite
+
+
+async def test_a_time_out_among_refused_credentials_does_not_fail_over_later(new: New) -> None:
+    """The SDK may tell of a refusal too late; the next answer says what it was."""
+    instance = new(failover_interval=MINUTE)
+    await instance.send("first")
+    refused = failed(Failure.UNAUTHORIZED)
+    instance.offices.primary.script = [failed(Failure.TIMEOUT), refused, refused]
+    with pytest.raises(PrimaryFailed):
+        await instance.send("told too late")
+    assert isinstance(instance.state.availability(ORDERS), Suspect)
+    with pytest.raises(Misconfigured):
+        await instance.send("refused")
+    instance.clock.advance(2 * MINUTE)
+    with pytest.raises(Misconfigured):
+        await instance.send("still refused")
+    assert isinstance(instance.state.availability(ORDERS), Available)
+    assert [] == instance.offices.backlog_ids()
