@@ -10,11 +10,12 @@ from .auth import Right
 from .coordinator import CoordinatorLink
 from .entities import Receivable, Subscription
 from .errors import NOT_ALLOWED, BrokerError
+from .intake import Intake
 from .link_user import LinkUser
-from .links import Intake, Outlet
 from .management import Node
 from .namespace import Address
 from .nodes import CBS, CbsRequests, ManagementRequests, ReplyLink
+from .outlet import Outlet
 
 if TYPE_CHECKING:
     from .peer import Peer

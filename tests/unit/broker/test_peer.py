@@ -392,7 +392,7 @@ def test_a_mistake_on_the_receivers_side_does_not_reach_the_sender(
     def fail(message: StoredMessage) -> bytes:
         raise RuntimeError("bug in encoding")
 
-    monkeypatch.setattr("local.broker.links.encode_delivery", fail)
+    monkeypatch.setattr("local.broker.outlet.encode_delivery", fail)
     assert isinstance(client.outcome(client.send(sending, payload())), Accepted)
     other.settle_down()
     assert "amqp:internal-error" == other.error.condition
@@ -410,7 +410,7 @@ def test_a_link_that_cannot_be_given_back_does_not_keep_the_others(
     def fail(self: object) -> None:
         raise RuntimeError("bug in closing")
 
-    monkeypatch.setattr("local.broker.links.Intake._let_go", fail)
+    monkeypatch.setattr("local.broker.intake.Intake._let_go", fail)
     client.peer.gone()
     assert "bug in closing" in caplog.text
     assert [False] == [link.is_receiver for link in space.queue("orders").links]
