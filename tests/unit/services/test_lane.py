@@ -214,14 +214,18 @@ async def test_messages_of_different_keys_share_a_batch_only_where_that_is_known
     assert 7 == len(post.ids)
 
 
-async def test_a_full_lane_says_so(lane: Lane, post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_lane_says_so_and_serves_whoever_was_there_before(
+    lane: Lane, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lane_module, "WAITING_MAX", 2)
-    post.script = [asyncio.Event()]
-    tasks = [asyncio.create_task(send(lane, "under way", seconds=SHORT))]
+    gate = asyncio.Event()
+    post.script = [gate]
+    tasks = [asyncio.create_task(send(lane, "under way"))]
     await turns()
-    tasks += [asyncio.create_task(send(lane, f"m{number}", seconds=SHORT)) for number in range(2)]
+    tasks += [asyncio.create_task(send(lane, f"m{number}")) for number in range(2)]
     await turns()
     with pytest.raises(LaneFull):
         await send(lane, "one too many")
-    await asyncio.wait(tasks)
-    assert all(isinstance(task.exception(), SendFailed) for task in tasks)
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert [["under way"], ["m0", "m1"]] == post.arrived
