@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from shared.domain.envelope import SESSION_ID, TTL_EXPIRED, destination_of, unwrap
+from shared.domain.envelope import DESTINATION, SESSION_ID, TTL_EXPIRED, destination_of, unwrap
 from shared.domain.factory import Factory
 from shared.domain.failures import Blame, Failure
 from shared.domain.message import Message
@@ -116,8 +116,10 @@ def _seconds(duration: timedelta) -> str:
 
 
 def is_bell(message: Message) -> bool:
+    """A message that is meant for somebody never is one, whatever properties its sender gave it."""
     names = message.application_properties
-    return BELL in names or BELL.encode() in names
+    is_for_somebody = DESTINATION in names or DESTINATION.encode() in names
+    return not is_for_somebody and (BELL in names or BELL.encode() in names)
 
 
 def bell_properties() -> dict[str, object]:

@@ -57,6 +57,14 @@ def test_a_message_whose_destination_takes_messages_is_forwarded() -> None:
     assert ORDERS == verdict.destination
 
 
+def test_a_message_for_somebody_is_never_taken_for_a_bell() -> None:
+    """Its sender may have used the name for a property of its own; completing it as a bell would lose it."""
+    message = Message(properties=Properties(message_id="m"), application_properties=bell_properties())
+    verdict = judged(as_received(wrap(message, ORDERS)))
+    assert isinstance(verdict, Forward)
+    assert bell_properties() == verdict.message.application_properties
+
+
 def test_a_message_whose_destination_does_not_waits() -> None:
     assert Wait(destination=ORDERS) == judged(wrapped(), takes=False)
 
