@@ -142,6 +142,18 @@ class Forwarded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ForwardInDoubt:
+    """The syphon sent a backlog message on and got no answer: it may have arrived, and it will be sent again."""
+
+    name: ClassVar[str] = "syphon.in-doubt"
+    at: datetime
+    path: EntityPath
+    message_id: str
+    backlog_queue: EntityPath
+    failure: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SetAside:
     """Backlog messages wait without standing in others' way, because their entity takes none."""
 
@@ -260,6 +272,7 @@ TelemetryEvent = (
     | CredentialsRefused
     | Pinged
     | Forwarded
+    | ForwardInDoubt
     | SetAside
     | DeadLettered
     | DestinationRested

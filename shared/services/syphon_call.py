@@ -164,6 +164,7 @@ class Call:
             return True
         if (dead_letter := self._drainer.for_good(verdict.destination, failed)) is not None:
             return await self._bury(own, dead_letter)
+        self._drainer.record_doubt(verdict.destination, ready, failed)
         blamed = self._drainer.blamed(verdict.destination, ready, failed)
         if self._desk.takes_messages(blamed):
             self._desk.failed(blamed, failed)
@@ -251,11 +252,11 @@ class Call:
                 if not batch:
                     return
                 handled, rest = await self._drainer.send(batch, past_waiting=True)
-                await self._sort_bells(handled)
                 # One batch is settled while the next is on its way, and no more: locks do not last for ever.
                 last, settling = settling, asyncio.create_task(rest, name=f"settling of {self._path}")
                 if last is not None:
                     await last
+                await self._sort_bells(handled)
                 await self._desk.report(self._path, waiting_for=self._drainer.aside.destinations())
                 if handled.failed and not handled.forwarded:
                     return

@@ -32,7 +32,7 @@ from shared.errors import EnvelopeError
 from shared.ports import BacklogQueue, LockLost, SendFailed
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_forwarder import Forwarder, Outcome
-from shared.telemetry_events import DeadLettered, Forwarded, SetAside
+from shared.telemetry_events import DeadLettered, Forwarded, ForwardInDoubt, SetAside
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -233,6 +233,7 @@ class Drainer:
                 elif (dead_letter := self.for_good(path, failed)) is not None:
                     sent.dead.append((one.backlog, dead_letter))
                 else:
+                    self.record_doubt(path, one, failed)
                     blamed = self.blamed(path, one, failed)
                     sent.left.setdefault(blamed, []).append(one.backlog)
                     if self._desk.takes_messages(blamed):
@@ -278,6 +279,19 @@ class Drainer:
                 body_bytes=ready.outgoing.body_bytes,
             )
         )
+
+    def record_doubt(self, path: EntityPath, ready: Ready, failed: SendFailed) -> None:
+        """Told now, since whoever sends the message again, which may be another process, cannot know."""
+        if failed.indefinite:
+            self._desk.telemetry.emit(
+                ForwardInDoubt(
+                    at=self._desk.clock.now(),
+                    path=entity_of(path),
+                    message_id=ready.outgoing.message_id,
+                    backlog_queue=self._path,
+                    failure=failed.failure.value,
+                )
+            )
 
     async def _wait(self, path: EntityPath, messages: list[BacklogMessage], *, aside: bool) -> None:
         """Back to their place, or aside; those that were aside already are put back there by being released."""
