@@ -4,8 +4,8 @@ Session id, time to live and scheduled time would act on the backlog queue itsel
 properties of the names that the original client used; the destination's path goes with them. The syphon restores them
 and removes what was added. Everything else stays where it is.
 
-Two additions of ours. `x-pair-types` notes AMQP types that the SDK's receiver would lose (see typing_notes), and is
-only there when something has to be noted. Time spent before the detour has already been taken off `x-ms-timetolive`;
+Two additions of ours. `x-pair-types` notes AMQP types that the SDK's receiver would lose (see typing_notes) and the dates
+that a sender wrote beside a time to live, and is only there when something has to be noted. Time spent before the detour has already been taken off `x-ms-timetolive`;
 the time spent waiting is known from the backlog queue's own enqueued time, which messages of the original client have
 as well.
 """
@@ -53,6 +53,8 @@ TTL_EXPIRED = "TTLExpiredException"
 # AMQP messaging 3.2.1: a header's ttl is a uint of milliseconds; the service takes its maximum as "for ever".
 TTL_FOREVER_MS = 2**32 - 1
 _LEAST_TTL = timedelta(milliseconds=1)
+# TimeSpan.MaxValue, which the original client wrote for "for ever": no wait makes it fit a header.
+_FOREVER = timedelta(microseconds=(2**63 - 1) // TICKS_PER_MICROSECOND)
 # What the service and the SDK add to a message on its way to a receiver; none of it belongs to the sender's message.
 _OF_THE_SERVICE = frozenset(
     {
@@ -95,7 +97,10 @@ def wrap(message: Message, destination: EntityPath, *, spent: timedelta = timede
         transfer[TIME_TO_LIVE] = Described(TIMESPAN, Typed("long", ticks(max(ttl - spent, _LEAST_TTL))))
     if scheduled is not None:
         transfer[SCHEDULED_TIME] = scheduled if isinstance(scheduled, datetime) else Typed("timestamp", _ms(scheduled))
-    if notes := _notes(message, annotations):
+    notes = _notes(message, annotations)
+    if ttl is not None and (dates := _dates(message)) != [None, None]:
+        notes["t"] = dates
+    if notes:
         transfer[TYPES] = json.dumps(notes, separators=(",", ":"))
         message = _readable(message)
         annotations = readable(annotations)
@@ -137,10 +142,15 @@ def _time_to_live(message: Message) -> timedelta | None:
     ttl_ms, properties = message.header.time_to_live_ms, message.properties
     if ttl_ms is None or ttl_ms == 0:
         return None
+    if ttl_ms < TTL_FOREVER_MS:
+        return timedelta(milliseconds=ttl_ms)
     created, expires = properties.creation_time_ms, properties.absolute_expiry_time_ms
-    if ttl_ms >= TTL_FOREVER_MS and created is not None and expires is not None:
-        return timedelta(milliseconds=expires - created)
-    return timedelta(milliseconds=ttl_ms)
+    return _FOREVER if created is None or expires is None else timedelta(milliseconds=expires - created)
+
+
+def _dates(message: Message) -> list[int | None]:
+    """They would act on the backlog queue as well; a life that is longer than a header can say is told by them alone."""
+    return [message.properties.creation_time_ms, message.properties.absolute_expiry_time_ms]
 
 
 def _ms(value: AmqpValue) -> int:
@@ -191,6 +201,9 @@ def unwrap(received: Message, *, waited: timedelta = timedelta(0)) -> Unwrapped:
     message = _with_types(replace(received, application_properties=properties), notes)
     if session_id is not None:
         message = message.with_properties(group_id=session_id)
+    if ttl is not None and "t" in notes:
+        created, expires = _read_dates(notes["t"])
+        message = message.with_properties(creation_time_ms=created, absolute_expiry_time_ms=expires)
     if scheduled is not None:
         annotations = {**message.annotations, SCHEDULED_ENQUEUE_TIME: Typed("timestamp", scheduled)}
         message = replace(message, annotations=annotations)
@@ -288,6 +301,13 @@ def _read_notes(value: AmqpValue) -> dict[str, Note]:
     if not isinstance(notes, dict):
         raise EnvelopeError(f"The backlog message's {TYPES} is not a note on AMQP types.")
     return notes
+
+
+def _read_dates(note: Note) -> tuple[int | None, int | None]:
+    match note:
+        case [int() | None as created, int() | None as expires]:
+            return created, expires
+    raise EnvelopeError(f"The backlog message's {TYPES} does not note two dates.")
 
 
 def _with_types(received: Message, notes: dict[str, Note]) -> Message:

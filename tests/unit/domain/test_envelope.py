@@ -75,6 +75,33 @@ def test_a_time_to_live_beyond_what_a_header_holds_is_read_from_the_expiry() -> 
     assert (None, None) == (waiting.properties.creation_time_ms, waiting.properties.absolute_expiry_time_ms)
 
 
+def test_a_life_longer_than_a_header_can_say_is_kept_with_its_dates() -> None:
+    sixty_days_ms = 60 * 86_400_000
+    properties = Properties(creation_time_ms=1_000, absolute_expiry_time_ms=1_000 + sixty_days_ms)
+    sent = Message(header=Header(time_to_live_ms=2**32 - 1), properties=properties)
+    waiting = as_received(wrap(sent, ORDERS))
+    back = unwrap(waiting, waited=timedelta(hours=1)).message
+    assert (2**32 - 1, 1_000, 1_000 + sixty_days_ms) == (
+        back.header.time_to_live_ms,
+        back.properties.creation_time_ms,
+        back.properties.absolute_expiry_time_ms,
+    )
+    assert unwrap(waiting, waited=timedelta(days=61)).expired
+
+
+def test_a_message_that_lives_for_ever_still_does_after_waiting() -> None:
+    waiting = as_received(wrap(Message(header=Header(time_to_live_ms=2**32 - 1)), ORDERS, spent=timedelta(seconds=9)))
+    back = unwrap(waiting, waited=timedelta(days=100))
+    assert (2**32 - 1, False) == (back.message.header.time_to_live_ms, back.expired)
+
+
+def test_the_dates_beside_a_time_to_live_come_back() -> None:
+    properties = Properties(creation_time_ms=1_000, absolute_expiry_time_ms=61_000)
+    sent = Message(header=Header(time_to_live_ms=60_000), properties=properties)
+    back = unwrap(as_received(wrap(sent, ORDERS)), waited=timedelta(seconds=20)).message
+    assert (40_000, properties) == (back.header.time_to_live_ms, back.properties)
+
+
 def test_a_message_of_the_original_client_comes_out_restored() -> None:
     """As its client wrote it and the SDK decodes it: time span and timestamp are plain numbers, no note on types."""
     received = Message(
@@ -112,6 +139,7 @@ def test_a_message_of_the_original_client_comes_out_restored() -> None:
         ({b"x-ms-path": b"q", b"x-ms-scheduledenqueuetimeutc": True}, "x-ms-scheduledenqueuetimeutc is not a time"),
         ({b"x-ms-path": b"q", b"x-pair-types": b"{"}, "x-pair-types is not a note"),
         ({b"x-ms-path": b"q", b"x-pair-types": b'{"p": {"a": ["what"]}}', b"a": 1}, "x-pair-types does not fit"),
+        ({b"x-ms-path": b"q", b"x-ms-timetolive": 1, b"x-pair-types": b'{"t": ["a"]}'}, "does not note two dates"),
         ({b"x-ms-path": b"q", b"x-pair-types": b'{"p": {"a": ["list", ["int"]]}}', b"a": [1, 2]}, "does not fit"),
     ],
 )
