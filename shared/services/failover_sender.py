@@ -196,7 +196,8 @@ class FailoverSender:
         lane = self._lanes.to(Side.PRIMARY, journey.path)
         # Of an entity that nobody could ask about, batches keep to one key each.
         lane.mixes_keys = partitioned is False
-        return lane, min(journey.deadline, journey.started + attempt_s)
+        # From now on, since what came before, such as the first look at shared state, was not the primary's doing.
+        return lane, min(journey.deadline, asyncio.get_running_loop().time() + attempt_s)
 
     async def _not_sent_to_primary(self, journey: _Journey, failed: SendFailed | Flushed | LaneFull) -> Sent:
         if isinstance(failed, LaneFull):

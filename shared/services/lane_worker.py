@@ -61,6 +61,8 @@ class Worker:
         self._borrower: asyncio.Task[Any] | None = None
         self._lent_until = 0.0
         self._is_overdue = False
+        #: How often the borrower was told to give the link back.
+        self._cancels = 0
         self._looks_unused = 0
         self._look: asyncio.TimerHandle | None = None
         self._backoff_s = BACKOFF_FIRST_S
@@ -100,16 +102,19 @@ class Worker:
         """One timer for all borrowers, one after the other: a timer for each of them would cost more than sending."""
         loop = asyncio.get_running_loop()
         self._look = None
-        if self._borrower is not None and not self._is_overdue and loop.time() >= self._lent_until:
+        if self._borrower is not None and loop.time() >= self._lent_until:
+            # At every look: a call into the SDK may drop a cancellation (see shared.bounded).
             self._is_overdue = True
             self._borrower.cancel()
+            self._cancels += 1
         self._looks_unused += 1
         if self._borrower is not None or self._looks_unused < LENT_LOOKS_UNUSED_MAX:
             self._look = loop.call_later(LENT_LOOK_S, self._look_after)
 
     def take_back(self, *, broken: bool) -> None:
-        if self._is_overdue and self._borrower is not None:
+        while self._borrower is not None and self._cancels:
             self._borrower.uncancel()
+            self._cancels -= 1
         self._borrower = None
         if broken:
             self._retire_link()

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.domain.failures import Failure
-from shared.ports import SendFailed
+from shared.ports import Packed, SendFailed
 from shared.services import lane as lane_module
 from shared.services.lane import Lane
 from shared.services.parcels import Delivered, Flushed, LaneFull
 from shared.services.retired import Retired
-from tests.support.send_fakes import Post, failed, letter
+from tests.support.send_fakes import FakeLink, Post, failed, letter
 
 LONG = 30.0
 SHORT = 0.2
@@ -229,3 +229,35 @@ async def test_a_full_lane_says_so_and_serves_whoever_was_there_before(
     gate.set()
     await asyncio.gather(*tasks)
     assert [["under way"], ["m0", "m1"]] == post.arrived
+
+
+class StubbornLink(FakeLink):
+    """Drops the first cancellations, as a call into the SDK may; see shared.bounded."""
+
+    drops = 2
+
+    async def send(self, packed: Packed) -> None:
+        if not self.post.arrived:
+            await super().send(packed)
+            return
+        for _ in range(self.drops):
+            try:
+                await asyncio.sleep(LONG)
+            except asyncio.CancelledError:
+                continue
+        await asyncio.sleep(LONG)
+
+
+async def test_a_borrowed_link_that_drops_cancellations_holds_nobody_for_long() -> None:
+    post, retired = Post(), Retired()
+    lane = Lane(lambda: StubbornLink(post), retired, mixes_keys=True)
+    await send(lane, "warm")
+    await turns()
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(SendFailed, match="time-out") as stuck:
+        await send(lane, "stuck", seconds=SHORT)
+    assert stuck.value.indefinite
+    assert asyncio.get_running_loop().time() - began < LONG / 2
+    assert 0 == asyncio.current_task().cancelling()  # type: ignore[union-attr]
+    lane.close()
+    await retired.settled()
