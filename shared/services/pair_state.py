@@ -137,7 +137,7 @@ class PairState(WatchedKeys):
             return
         entity.availability = after
         if isinstance(after, Unavailable) or isinstance(before, Unavailable):
-            entity.shared_at, entity.unsaved = now, True
+            entity.shared_at, entity.unsaved = _after(entity.shared_at, now), True
             self._hurry.set()
         self._announce(entity.path, before, after)
         if isinstance(after, Available) and is_key_lane(entity.path) and entity.shared_at is None:
@@ -158,13 +158,14 @@ class PairState(WatchedKeys):
         if queue in self._queues and queue not in self.rotation.out:
             now = self._clock.now()
             self._set_rotation(self.rotation.without(queue, Outage(since=now, reason=reason)), queue, reason)
-            self._queues[queue] = _Queue(shared_at=now, unsaved=True)
+            self._queues[queue] = _Queue(shared_at=_after(self._queues[queue].shared_at, now), unsaved=True)
             self._hurry.set()
 
     def queue_returned(self, queue: EntityPath) -> None:
         if queue in self.rotation.out:
             self._set_rotation(self.rotation.with_again(queue), queue, "probe succeeded")
-            self._queues[queue] = _Queue(shared_at=self._clock.now(), unsaved=True)
+            now = _after(self._queues[queue].shared_at, self._clock.now())
+            self._queues[queue] = _Queue(shared_at=now, unsaved=True)
             self._hurry.set()
 
     def _set_rotation(self, rotation: Rotation, queue: EntityPath, reason: str) -> None:
@@ -374,6 +375,11 @@ class PairState(WatchedKeys):
             await asyncio.wait([task])
         await self._guarded(self._save)
         await self._store.close()
+
+
+def _after(known: datetime | None, now: datetime) -> datetime:
+    """A change comes after what it changes, also where that was written by an instance whose clock is ahead."""
+    return now if known is None else max(now, known + timedelta(microseconds=1))
 
 
 _NEW = Available()

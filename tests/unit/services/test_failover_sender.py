@@ -23,6 +23,7 @@ from shared.errors import (
     PrimaryFailed,
     Rejected,
 )
+from shared.services import pair_state
 from shared.telemetry_events import FailureCounted, SendAccepted, SendRefused, StateStorageChanged
 from tests.support.send_fakes import SharedRows, failed, letter
 from tests.support.send_instances import ORDERS, QUEUES, Instance, Offices
@@ -250,6 +251,27 @@ async def test_a_late_report_of_an_old_outage_does_not_undo_a_newer_return(new: 
     await quick.state.refresh()
     assert isinstance(slow.state.availability(ORDERS), Available)
     assert isinstance(quick.state.availability(ORDERS), Available)
+
+
+async def test_a_mark_holds_against_an_instance_whose_clock_is_ahead(new: New) -> None:
+    rows, offices = SharedRows(), Offices()
+    ahead, right = new(rows=rows, offices=offices), new(rows=rows, offices=offices)
+    ahead.clock.advance(MINUTE)
+    break_primary(ahead, times=1)
+    await ahead.send("a")
+    await ahead.state.refresh()
+    assert isinstance(await right.state.mark(ORDERS, Event.MARKED_HEALTHY, "by hand"), Available)
+    await ahead.state.refresh()
+    assert isinstance(ahead.state.availability(ORDERS), Available)
+
+
+async def test_a_slow_first_look_at_shared_state_is_not_the_primarys_failure(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = new(attempt_timeout=timedelta(seconds=0.2))
+    monkeypatch.setattr(pair_state, "FIRST_LOAD_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(instance.store, "load", asyncio.Event().wait)
+    assert Route.PRIMARY == (await instance.send("m")).via
 
 
 async def test_shared_state_being_down_never_stops_a_send(new: New) -> None:
