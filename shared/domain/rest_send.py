@@ -48,7 +48,8 @@ _NOT_PROPERTIES = frozenset({
     "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "max-forwards",
     "origin", "pragma", "proxy-authorization", "proxy-connection", "range", "referer", "request-id",
     "sec-websocket-key", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",
-    "upgrade-insecure-requests", "user-agent", "via", "was-default-hostname", "warning",
+    "upgrade-insecure-requests", "user-agent", "via", "was-default-hostname", "warning", "x-client-ip",
+    "x-client-port",
 })
 # fmt: on
 _NOT_PROPERTY_PREFIXES = (
@@ -61,7 +62,6 @@ _NOT_PROPERTY_PREFIXES = (
     "x-azure-",
     "x-site-",
     "x-waws-",
-    "x-client-",
     "x-pair-",
     "x-real-ip",
     "sec-",
@@ -82,7 +82,7 @@ def messages_of(headers: Mapping[str, str], body: bytes, new_id: NewId) -> list[
 def _batch(body: bytes, new_id: NewId) -> list[Message]:
     try:
         items = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"The batch is not JSON: {error}.") from None
     if not isinstance(items, list) or not items:
         raise Rejected('A batch is a JSON array of at least one message: [{"Body": "..."}].')
@@ -113,14 +113,14 @@ def _item(item: object, new_id: NewId) -> Message:
     for name, value in properties.items():
         if not isinstance(value, str | int | float | bool | None):
             raise Rejected(f"its user property {name} is neither text, number nor boolean.")
-    return _message(_encoded(body), broker, properties, new_id)
+    return _message(_encoded(body, "its Body"), broker, properties, new_id)
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise Rejected("its Body holds half of a surrogate pair, which no text does.") from None
+        raise Rejected(f"{what} holds half of a surrogate pair, which no text does.") from None
 
 
 def _broker_properties(header: str) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _broker_properties(header: str) -> dict[str, Any]:
         raise Rejected("The header BrokerProperties is not ASCII; write other characters as \\u escapes of JSON.")
     try:
         value = json.loads(header)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"The header BrokerProperties is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise Rejected('The header BrokerProperties is not a JSON object, as {"MessageId": "1"}.')
@@ -179,6 +179,7 @@ def _text(broker: Mapping[str, Any], name: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise Rejected(f"The broker property {name} is text; this one is {_kind(value)}.")
+    _encoded(value, f"the broker property {name}")
     return value
 
 
@@ -237,7 +238,8 @@ def _check_user_properties(properties: Mapping[str, Any]) -> None:
             raise Rejected(f"The user property {name} belongs to the pair; give yours another name.")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise Rejected(f"The user property {name} is a number of more than 64 bits.")
-        size = len(name.encode(errors="replace")) + len(str(value).encode(errors="replace"))
+        size = len(_encoded(name, "the name of a user property"))
+        size += len(_encoded(str(value), f"the user property {name}"))
         if size > PROPERTY_BYTES_MAX:
             raise Rejected(f"The user property {name[:50]} has {size} bytes; at most {PROPERTY_BYTES_MAX} are allowed.")
         total += size

@@ -155,6 +155,10 @@ def test_bad_headers_are_refused_with_the_thing_to_change(headers: dict[str, str
         (b'[{"Body": "a", "UserProperties": {"a": {}}}]', "Message 0 .* property a is neither"),
         (b'[{"Body": "a", "UserProperties": {"x-ms-path": "b"}}]', "Message 0 .* belongs to the pair"),
         (b'[{"Body": "\\ud800"}]', "Message 0 .* surrogate"),
+        (b'[{"Body": "a", "BrokerProperties": {"SessionId": "\\ud800"}}]', "Message 0 .* SessionId .* surrogate"),
+        (b'[{"Body": "a", "UserProperties": {"a": "\\udfff"}}]', "Message 0 .* property a .* surrogate"),
+        (b'[{"Body": "a", "UserProperties": {"\\udfff": 1}}]', "Message 0 .* name .* surrogate"),
+        (b"[" * 200_000, "The batch is not JSON"),
     ],
 )
 def test_a_batch_with_one_bad_item_names_it(body: bytes, complaint: str) -> None:
