@@ -26,6 +26,10 @@ _LOGGER = logging.getLogger(__name__)
 #: Queues looked at or created at the same time.
 AT_ONCE_MAX = 8
 QUEUE_SECONDS_MAX = 30.0
+#: Tries of an instance to pair, and the pauses between them, which grow.
+TRIES_MAX = 50
+PAUSE_FIRST_S = 5.0
+PAUSE_MAX_S = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +67,35 @@ class Pairing:
             self._task = asyncio.create_task(self._start(), name="pairing")
 
     async def _start(self) -> None:
-        try:
-            await self._state.in_use()
-            if self.is_needed:
+        """Tries again while a queue is missing: a secondary that was down at the start is needed all the same."""
+        pause = PAUSE_FIRST_S
+        for _ in range(TRIES_MAX):
+            try:
+                await self._state.in_use()
+                if not self.is_needed:
+                    return
                 await self.pair()
-        except PairingFailed as error:
-            _LOGGER.error("the pair cannot divert messages before this is corrected: %s", error)
-        except Exception:
-            _LOGGER.exception("pairing failed in a way nobody foresaw; POST /api/pair tries again")
+            except PairingFailed as error:
+                _LOGGER.error("the pair cannot divert messages before this is corrected: %s", error)
+                if isinstance(error.__cause__, AdminRefused):
+                    return
+            except Exception:
+                _LOGGER.exception("pairing failed in a way nobody foresaw")
+            if not self.is_needed:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_MAX_S)
+        _LOGGER.error("pairing is given up after %s tries; POST /api/pair tries again", TRIES_MAX)
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether this instance does not try any more, though queues are missing; POST /api/pair does."""
+        return self._task is not None and self._task.done() and self.is_needed
 
     @property
     def is_needed(self) -> bool:
