@@ -29,6 +29,7 @@ TOY_APP = ROOT / "tests" / "support" / "host_apps" / "toy"
 DEADLINE_S = 30.0
 POLL_S = 0.02
 START_TIMEOUT_S = 30.0
+START_TRIES_MAX = 3
 
 T = TypeVar("T")
 
@@ -61,13 +62,21 @@ class AzuriteProcess:
     """A storage emulator of its own, on free ports, gone with the test run."""
 
     def __init__(self, location: Path) -> None:
-        picker = PortPicker()
-        blob, queue, table = (picker.pick(name, 0, 0).number for name in ("blob", "queue", "table"))
-        picker.release()
-        self.connection_string = development_connection_string(blob, queue, table)
-        self.table_port = table
-        self._command = azurite_command(ROOT, location=location, blob=blob, queue=queue, table=table)
-        self.start()
+        for tries_left in reversed(range(START_TRIES_MAX)):
+            picker = PortPicker()
+            blob, queue, table = (picker.pick(name, 0, 0).number for name in ("blob", "queue", "table"))
+            picker.release()
+            self.connection_string = development_connection_string(blob, queue, table)
+            self.table_port = table
+            self._command = azurite_command(ROOT, location=location, blob=blob, queue=queue, table=table)
+            try:
+                self.start()
+                return
+            except AssertionError:
+                # Somebody else may have taken a port between our looking and Azurite's listening: it ends then.
+                if self._process.poll() is None or not tries_left:
+                    self.stop()
+                    raise
 
     def start(self) -> None:
         """Start, or start again with the same data."""
@@ -77,7 +86,7 @@ class AzuriteProcess:
             stderr=subprocess.DEVNULL,
             preexec_fn=functools.partial(die_with_parent, os.getpid()),
         )
-        wait_for_port(self.table_port)
+        wait_for_port(self.table_port, gives_up=lambda: self._process.poll() is not None)
 
     def stop(self) -> None:
         self._process.terminate()
@@ -88,14 +97,16 @@ class AzuriteProcess:
             self._process.wait()
 
 
-def wait_for_port(port: int, timeout_s: float = START_TIMEOUT_S) -> None:
+def wait_for_port(
+    port: int, timeout_s: float = START_TIMEOUT_S, *, gives_up: Callable[[], bool] = lambda: False
+) -> None:
     end = time.monotonic() + timeout_s
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
-            if time.monotonic() > end:
+            if gives_up() or time.monotonic() > end:
                 raise AssertionError(f"nothing listens on port {port}") from None
             time.sleep(POLL_S)
 
