@@ -4,10 +4,10 @@ Session id, time to live and scheduled time would act on the backlog queue itsel
 properties of the names that the original client used; the destination's path goes with them. The syphon restores them
 and removes what was added. Everything else stays where it is.
 
-Two additions of ours. `x-pair-types` notes AMQP types that the SDK's receiver would lose (see typing_notes) and the dates
-that a sender wrote beside a time to live, and is only there when something has to be noted. Time spent before the detour has already been taken off `x-ms-timetolive`;
-the time spent waiting is known from the backlog queue's own enqueued time, which messages of the original client have
-as well.
+Two additions of ours. `x-pair-types` notes AMQP types that the SDK's receiver would lose (see typing_notes) and the
+dates that a sender wrote beside a time to live; it is only there when something has to be noted. Time spent before the
+detour has already been taken off `x-ms-timetolive`; the time spent waiting is known from the backlog queue's own
+enqueued time, which messages of the original client have as well.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _time_to_live(message: Message) -> timedelta | None:
 
 
 def _dates(message: Message) -> list[int | None]:
-    """They would act on the backlog queue as well; a life that is longer than a header can say is told by them alone."""
+    """They would act on the backlog queue as well, and they alone tell of a life longer than a header can say."""
     return [message.properties.creation_time_ms, message.properties.absolute_expiry_time_ms]
 
 
