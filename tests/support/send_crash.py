@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.management import ServiceBusAdministrationClient
@@ -68,12 +70,24 @@ class CrashingPrimary:
             if process.stdout is not None:
                 process.stdout.close()
 
-    def create_queues(self, *paths: str) -> None:
+    def create(
+        self,
+        *,
+        queues: Iterable[str] = (),
+        session_queues: Iterable[str] = (),
+        topics: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`topics`: each with the name of its subscription."""
         with ServiceBusAdministrationClient.from_connection_string(
             self.connection_string, connection_verify=self._authority
         ) as administration:
-            for path in paths:
+            for path in queues:
                 administration.create_queue(path)
+            for path in session_queues:
+                administration.create_queue(path, requires_session=True)
+            for path, subscription in topics.items():
+                administration.create_topic(path)
+                administration.create_subscription(path, subscription)
 
     async def message_ids(self, path: str) -> list[str]:
         """All that is stored, looked at through the SDK."""

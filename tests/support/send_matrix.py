@@ -171,7 +171,7 @@ async def run_crash(pair: PairOnBroker, folder: Path, fault: Fault, config: Conf
     pair.create_entities()
     ledger, others = Ledger(), Ledger()
     with CrashingPrimary(folder) as primary:
-        await asyncio.to_thread(primary.create_queues, ORDERS, OTHERS)
+        await asyncio.to_thread(primary.create, queues=[ORDERS, OTHERS])
         chosen = pair.app_settings(**settings(config), ServiceBusPrimary=primary.connection_string)
 
         async def break_it() -> None:

@@ -104,15 +104,15 @@ async def send_all(host: SendHost, ledger: Ledger, names: Sequence[str]) -> None
     await asyncio.gather(*(one(index, name) for index, name in enumerate(names)))
 
 
-async def receive_all(pair: PairOnBroker, ledger: Ledger) -> None:
+async def receive_all(primary: str, ledger: Ledger) -> None:
     """With the SDK's receivers, from every entity of the primary until nothing more comes."""
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
-    async with ServiceBusClient.from_connection_string(pair.primary.connection_string) as client:
+    async with ServiceBusClient.from_connection_string(primary) as client:
         for path in QUEUES:
             await _take(client.get_queue_receiver(path, receive_mode=mode), path, ledger)
         for path in TOPICS:
             await _take(client.get_subscription_receiver(path, SUBSCRIPTION, receive_mode=mode), path, ledger)
-    async with ServiceBusClient.from_connection_string(pair.primary.connection_string, retry_total=0) as client:
+    async with ServiceBusClient.from_connection_string(primary, retry_total=0) as client:
         while True:
             receiver = client.get_queue_receiver(
                 SESSION_QUEUE, session_id=NEXT_AVAILABLE_SESSION, receive_mode=mode, max_wait_time=2

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.send_crash import CrashingPrimary
 from tests.support.send_hosts import SendHost, send_hosts
 from tests.support.send_services import PairOnBroker, until
-from tests.support.syphon_journeys import ENTITIES, Ledger, as_sent, create_entities, receive_all, send_all
+from tests.support.syphon_journeys import (
+    ENTITIES,
+    QUEUES,
+    SESSION_QUEUE,
+    SUBSCRIPTION,
+    TOPICS,
+    Ledger,
+    as_sent,
+    create_entities,
+    receive_all,
+    send_all,
+)
 from tests.support.syphon_services import create_backlog
 
 PING_S, REFRESH_S = 2.0, 0.5
@@ -31,11 +44,15 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
     "detached": [{"kind": "detach"}],
     "throttled": [{"kind": "throttle"}],
     "no token": [{"kind": "drop-cbs"}, {"kind": "reset"}],
+    "answer lost": [{"kind": "lose-acknowledgement"}],
+    "delay of 30 s": [{"kind": "delay", "delay_s": 30.0}],
 }
+#: The primary's broker is killed and started again with its data.
+CRASH = "crash and restart"
 
 
 #: A send whose answer never came may have arrived.
-MAY_DUPLICATE = frozenset({"black-hole", "reset", "detached", "no token"})
+MAY_DUPLICATE = frozenset({"black-hole", "reset", "detached", "no token", "answer lost", "delay of 30 s", CRASH})
 
 
 async def back_on_primary(host: SendHost, path: str) -> float:
@@ -51,20 +68,56 @@ async def back_on_primary(host: SendHost, path: str) -> float:
 
 
 async def rehearse(pair: PairOnBroker, folder: Path, fault: str, count: int) -> tuple[Ledger, dict[str, float]]:
+    if fault == CRASH:
+        return await _rehearse_crash(pair, folder, count)
     create_entities(pair)
-    queues = create_backlog(pair, 3, lock_seconds=20)
-    ledger = Ledger()
-    async with send_hosts(pair, folder, count=1, **SETTINGS) as (host,):
-        await send_all(host, ledger, [f"before-{n}" for n in range(50)])
+
+    async def break_it() -> None:
         for one in FAULTS[fault]:
             await pair.broker.inject(namespace="primary", **one)
+
+    ledger, times = await _journey(pair, folder, count, break_it, pair.broker.heal)
+    await receive_all(pair.primary.connection_string, ledger)
+    ledger.received.pop("probe", None)
+    return ledger, times
+
+
+async def _rehearse_crash(pair: PairOnBroker, folder: Path, count: int) -> tuple[Ledger, dict[str, float]]:
+    with CrashingPrimary(folder / "primary") as primary:
+        topics = {path: SUBSCRIPTION for path in TOPICS}
+        await asyncio.to_thread(primary.create, queues=QUEUES, session_queues=[SESSION_QUEUE], topics=topics)
+
+        async def kill() -> None:
+            await asyncio.to_thread(primary.kill)
+
+        async def restart() -> None:
+            await asyncio.to_thread(primary.start)
+
+        settings = {"ServiceBusPrimary": primary.connection_string}
+        ledger, times = await _journey(pair, folder, count, kill, restart, **settings)
+        await receive_all(primary.connection_string, ledger)
+    ledger.received.pop("probe", None)
+    return ledger, times
+
+
+async def _journey(
+    pair: PairOnBroker,
+    folder: Path,
+    count: int,
+    break_it: Callable[[], Awaitable[None]],
+    heal: Callable[[], Awaitable[None]],
+    **settings: str,
+) -> tuple[Ledger, dict[str, float]]:
+    queues = create_backlog(pair, 3, lock_seconds=20)
+    ledger = Ledger()
+    async with send_hosts(pair, folder, count=1, **SETTINGS, **settings) as (host,):
+        await send_all(host, ledger, [f"before-{n}" for n in range(50)])
+        await break_it()
         await send_all(host, ledger, [f"during-{n}" for n in range(count)])
-        await pair.broker.heal()
+        await heal()
         times = await asyncio.gather(*(back_on_primary(host, path) for path in ENTITIES))
         await send_all(host, ledger, [f"after-{n}" for n in range(50)])
         await until(lambda: not pair.in_backlog(), seconds=240, what="an empty backlog")
-    await receive_all(pair, ledger)
-    ledger.received.pop("probe", None)
     assert [] == [queue for queue in queues if pair.secondary.core.queue(queue).dead_letters.message_count]
     return ledger, dict(zip(ENTITIES, times, strict=True))
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.send_services import PairOnBroker
-from tests.support.syphon_rehearsal import FAULTS, MAY_DUPLICATE, check_ledger, rehearse
+from tests.support.syphon_rehearsal import CRASH, FAULTS, MAY_DUPLICATE, check_ledger, rehearse
 
 MESSAGES = 10_000
 
 pytestmark = pytest.mark.soak
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
+@pytest.mark.parametrize("fault", [*FAULTS, CRASH])
 async def test_ten_thousand_messages_come_home(
     pair: PairOnBroker, tmp_path: Path, fault: str, record_property: Callable[[str, object], None]
 ) -> None:
