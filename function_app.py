@@ -3,8 +3,9 @@
 import azure.functions as func
 
 from functions import closing, coordination, entities, health, pairing, pings, send, status, syphon
-from functions.startup import require_usable_settings
+from functions.startup import quiet_libraries, require_usable_settings
 
+quiet_libraries()
 require_usable_settings()
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)

@@ -16,6 +16,10 @@ def make_blueprint() -> func.Blueprint:
     # Without a monitor: a tick that was missed while no instance ran is not made up for, the next one is soon.
     @blueprint.timer_trigger(arg_name="timer", schedule=schedule, use_monitor=False)
     async def ping_primary(timer: func.TimerRequest) -> None:
-        await composition.runtime().pinger.ping_what_is_due()
+        runtime = composition.runtime()
+        await runtime.pinger.ping_what_is_due()
+        if runtime.gauge is not None:
+            # Here because the host runs a timer on one instance only: one measurement is enough for all.
+            await runtime.gauge.measure_if_due()
 
     return blueprint

@@ -26,14 +26,15 @@ blueprint = func.Blueprint()  # type: ignore[no-untyped-call]  # the library lea
 
 
 @blueprint.route(route="bus/{*path}", methods=["POST"], auth_level=func.AuthLevel.FUNCTION)
-async def send(req: func.HttpRequest) -> func.HttpResponse:
+async def send(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
     size = announced_bytes(req)
     if size > REQUEST_BYTES_MAX:
         return respond(TOO_LARGE, f"The body has {size} bytes; at most {REQUEST_BYTES_MAX} are taken in one request.")
     try:
         path = entity_path(destination_in(req.route_params.get("path", "")))
         messages = messages_of(req.headers, req.get_body(), _new_id)
-        sent = await composition.runtime().sender.send(path, tuple(map(outgoing, messages)))
+        trace = context.trace_context.trace_parent or req.headers.get("traceparent")
+        sent = await composition.runtime().sender.send(path, tuple(map(outgoing, messages)), trace=trace)
     except PairingError as error:
         return problem(error)
     except Exception:

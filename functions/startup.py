@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from shared import composition
 from shared.errors import ConfigurationError
+
+#: They tell of every request at the level that is the worker's own: several lines every STATE_REFRESH.
+TALKATIVE = ("azure.core.pipeline.policies.http_logging_policy", "azure.identity", "azure.servicebus", "azure.monitor")
+
+
+def quiet_libraries() -> None:
+    """Everything logged is paid for, and hides what matters."""
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def require_usable_settings() -> None:

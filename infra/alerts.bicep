@@ -7,8 +7,7 @@ param primaryNamespaceId string
 param secondaryNamespaceId string
 param email string
 
-@description('How long messages may wait in the backlog before somebody is told (ISO 8601, one of 15, 30 or 60 minutes).')
-param backlogAge string = 'PT30M'
+param backlogAge string
 
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)) {
   name: 'ag-${token}'
@@ -29,7 +28,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)
 
 var actionGroupIds = empty(email) ? [] : [people.id]
 
-// The app writes each event as a line: its name, then its fields as JSON.
+// Each event is a line of the log, or a log record of OpenTelemetry: its name, then its fields as JSON.
 var logAlerts = [
   {
     name: 'entity-unavailable'

@@ -13,6 +13,7 @@ param telemetryContainer string
 param primaryHost string
 param secondaryHost string
 param insightsConnectionString string
+param openTelemetry string
 param options object
 param httpAlwaysReady int
 param maximumInstances int
@@ -59,6 +60,14 @@ var settings = {
   TELEMETRY_ROTATE_INTERVAL: 'PT1M'
   TELEMETRY_ROTATE_BYTES: '33554432'
   TELEMETRY_BUFFER_EVENTS: '100000'
+  OPEN_TELEMETRY: openTelemetry
+  // Of traces that nobody upstream has decided on, a share; metrics and events are whole.
+  OTEL_TRACES_SAMPLER: 'parentbased_traceidratio'
+  OTEL_TRACES_SAMPLER_ARG: '0.05'
+  // The exporter's reports about itself and its remote control stay off: nothing comes or goes that is not in this file.
+  APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL: 'true'
+  APPLICATIONINSIGHTS_SDKSTATS_DISABLED: 'true'
+  APPLICATIONINSIGHTS_CONTROLPLANE_DISABLED: 'true'
 }
 
 // A Flex Consumption plan holds one app.

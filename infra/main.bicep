@@ -40,6 +40,14 @@ param divertWhileSuspect string = 'false'
 @description('Instances of the sender that are always there: 0 is cheapest, 1 or more spare callers the cold start.')
 param senderAlwaysReady int = 0
 
+@allowed(['PT15M', 'PT30M', 'PT1H'])
+@description('How long messages may wait in the backlog before somebody is told.')
+param backlogAge string = 'PT30M'
+
+@allowed(['off', 'azure-monitor'])
+@description('Whether the app itself sends traces, metrics and events. Off: only what the host passes on of its log.')
+param openTelemetry string = 'azure-monitor'
+
 @description('Who is told about alerts; empty: alerts are raised, and nobody gets mail.')
 param alertEmail string = ''
 
@@ -65,6 +73,8 @@ module pair 'pair.bicep' = {
     syphonInOwnApp: syphonInOwnApp
     senderAlwaysReady: senderAlwaysReady
     alertEmail: alertEmail
+    backlogAge: backlogAge
+    openTelemetry: openTelemetry
     options: {
       BACKLOG_QUEUE_COUNT: backlogQueueCount
       FAILOVER_INTERVAL: failoverInterval
@@ -78,5 +88,6 @@ output AZURE_LOCATION string = location
 output SENDER_APP_NAME string = pair.outputs.senderAppName
 output SYPHON_APP_NAME string = pair.outputs.syphonAppName
 output SENDER_ADDRESS string = pair.outputs.senderAddress
+output SYPHON_ADDRESS string = pair.outputs.syphonAddress
 output SERVICE_BUS_PRIMARY string = pair.outputs.primaryHost
 output SERVICE_BUS_SECONDARY string = pair.outputs.secondaryHost

@@ -8,6 +8,8 @@ param queueNames array
 param syphonInOwnApp bool
 param senderAlwaysReady int
 param alertEmail string
+param backlogAge string
+param openTelemetry string
 param options object
 
 var telemetryContainer = 'telemetry'
@@ -83,6 +85,7 @@ module alerts 'alerts.bicep' = {
     primaryNamespaceId: primary.outputs.id
     secondaryNamespaceId: secondary.outputs.id
     email: alertEmail
+    backlogAge: backlogAge
   }
 }
 
@@ -104,6 +107,7 @@ module sender 'app.bicep' = {
     primaryHost: primary.outputs.host
     secondaryHost: secondary.outputs.host
     insightsConnectionString: monitoring.outputs.connectionString
+    openTelemetry: openTelemetry
     options: options
     httpAlwaysReady: senderAlwaysReady
     maximumInstances: 100
@@ -127,6 +131,7 @@ module syphon 'app.bicep' = if (syphonInOwnApp) {
     primaryHost: primary.outputs.host
     secondaryHost: secondary.outputs.host
     insightsConnectionString: monitoring.outputs.connectionString
+    openTelemetry: openTelemetry
     options: options
     httpAlwaysReady: 0
     maximumInstances: 40
@@ -136,5 +141,6 @@ module syphon 'app.bicep' = if (syphonInOwnApp) {
 output senderAppName string = sender.outputs.name
 output syphonAppName string = syphonInOwnApp ? 'func-syphon-${token}' : sender.outputs.name
 output senderAddress string = sender.outputs.address
+output syphonAddress string = syphonInOwnApp ? syphon.outputs.address : sender.outputs.address
 output primaryHost string = primary.outputs.host
 output secondaryHost string = secondary.outputs.host

@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.adapters.administration import Administration
 from shared.adapters.backlog_receiver import SdkBacklogQueues
 from shared.adapters.credentials import blocking_credential_for, credential_for
 from shared.adapters.factories import TableFactoryStore
 from shared.adapters.log_telemetry import LogTelemetry
+from shared.adapters.otel_export import start_export
 from shared.adapters.sdk_messages import outgoing_from
 from shared.adapters.servicebus import SdkLinks
 from shared.adapters.system_clock import SystemClock
@@ -31,6 +32,7 @@ from shared.domain.backlog import backlog_queue_paths
 from shared.domain.message import Outgoing
 from shared.domain.pair import Side
 from shared.ports import Telemetry
+from shared.services.backlog_gauge import BacklogGauge
 from shared.services.backlog_sender import BacklogSender
 from shared.services.closing import Closing
 from shared.services.entity_facts import EntityFacts
@@ -45,6 +47,10 @@ from shared.services.status import Status
 from shared.services.syphon import Syphon, SyphonOptions
 from shared.services.syphon_desk import Desk
 from shared.settings import Settings
+from shared.version import VERSION
+
+if TYPE_CHECKING:
+    from shared.adapters.otel_telemetry import OtelTelemetry
 
 #: OpenSSL's own name for a file of certificates to trust; set where a broker of one's own is used.
 AUTHORITY_SETTING = "SSL_CERT_FILE"
@@ -69,6 +75,8 @@ class Runtime:
     syphon: Syphon
     closing: Closing
     watch: FactoryWatch
+    #: Measures the backlog, where somebody collects such figures.
+    gauge: BacklogGauge | None
     #: The last events of this instance, for people who look at it.
     recent: RecentEvents
     to_outgoing: Callable[[object], Outgoing]
@@ -79,13 +87,23 @@ class Runtime:
             await close()
 
 
-def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_file: str | None = None) -> Runtime:
+def build(
+    settings: Settings,
+    *,
+    telemetry: Telemetry | None = None,
+    authority_file: str | None = None,
+    open_telemetry: OtelTelemetry | None = None,
+) -> Runtime:
     """Call it in the event loop that is going to use it. Nothing is connected before it is needed."""
     clock, recent = SystemClock(), RecentEvents()
     instance = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    writer = _telemetry_writer(settings, instance) if telemetry is None else None
-    kept = [telemetry or LogTelemetry(), recent]
-    telemetry = Fanout(kept if writer is None else [writer, *kept])
+    instruments = open_telemetry or _open_telemetry(settings, instance)
+    # Its log records say the same as the lines would, and reach whoever collects them from outside of a call as well.
+    told = Fanout([telemetry or instruments or LogTelemetry(), recent])
+    if telemetry is not None and instruments is not None:
+        told = Fanout([told, instruments])
+    writer = _telemetry_writer(settings, instance, told) if telemetry is None else None
+    telemetry = told if writer is None else Fanout([writer, told])
     connections = {Side.PRIMARY: settings.primary, Side.SECONDARY: settings.secondary}
     credentials = {
         side: None if connection.connection_string is not None else credential_for(connection.client_id)
@@ -128,6 +146,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         clock=clock,
         telemetry=telemetry,
         facts=facts,
+        instruments=instruments,
     )
     pairing = Pairing(
         pair=settings.pair,
@@ -166,10 +185,17 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
             telemetry=telemetry,
             rng=random.Random(),
             rate_limit=settings.syphon_rate_limit or None,
+            instruments=instruments,
         ),
     )
     status = Status(
         pair=settings.pair, state=state, sender=sender, admin=secondary, queues=backlog_queues, clock=clock
+    )
+    # Only an app with a syphon has the right to ask how much is in a queue.
+    gauge = (
+        BacklogGauge(admin=secondary, state=state, instruments=instruments, clock=clock)
+        if instruments is not None and settings.enable_syphon
+        else None
     )
     used_credentials = [one for one in (*credentials.values(), storage_credential) if one is not None]
     return Runtime(
@@ -182,6 +208,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         syphon=syphon,
         closing=closing,
         watch=watch,
+        gauge=gauge,
         recent=recent,
         to_outgoing=outgoing_from,
         closers=(
@@ -198,11 +225,19 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
             secondary.close,
             *(one.close for one in used_credentials),
             *([] if writer is None else [writer.close]),
+            *([] if instruments is None else [instruments.close]),
         ),
     )
 
 
-def _telemetry_writer(settings: Settings, instance: str) -> TelemetryWriter | None:
+def _open_telemetry(settings: Settings, instance: str) -> OtelTelemetry | None:
+    kind = "syphon" if settings.enable_syphon else "sender"
+    return start_export(
+        settings.open_telemetry, service=f"paired-namespaces-{kind}", instance=instance, version=VERSION
+    )
+
+
+def _telemetry_writer(settings: Settings, instance: str, also: Telemetry) -> TelemetryWriter | None:
     if not settings.telemetry_folder and not settings.telemetry_container:
         return None
     folder = Path(settings.telemetry_folder or Path(tempfile.gettempdir()) / "paired-namespaces-telemetry")
@@ -219,7 +254,7 @@ def _telemetry_writer(settings: Settings, instance: str) -> TelemetryWriter | No
         backlog_queue_count=settings.backlog_queue_count,
         ping_primary_interval=settings.ping_primary_interval,
     )
-    return TelemetryWriter(options, instance=instance, clock=SystemClock(), publisher=publisher)
+    return TelemetryWriter(options, instance=instance, clock=SystemClock(), publisher=publisher, also=also)
 
 
 def _send_options(settings: Settings) -> SendOptions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from shared.domain.availability import Available, Unavailable
+from shared.domain.availability import Available, Route, Unavailable
 from shared.domain.backlog import BacklogQueueDescription
 from shared.domain.factory import Factories, Factory
 from shared.domain.failures import Failure
@@ -252,6 +252,46 @@ class FactoryStore(Protocol):
 
     async def change(self, decide: Callable[[Factories], Factories]) -> tuple[Factories, Factories]:
         """Before and after; `decide` may be called again when somebody else was faster. StorageTrouble when not."""
+        ...
+
+
+class SendSpan(Protocol):
+    """One send on record in a trace, from its start to one of the two ends."""
+
+    #: A W3C traceparent: what the message carries while it waits, so that its delivery joins the trace.
+    context: str
+
+    def accepted(self, *, via: Route, backlog_queue: EntityPath | None) -> None: ...
+
+    def refused(self, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A backlog message that the primary has accepted."""
+
+    path: EntityPath
+    message_id: str
+    backlog_queue: EntityPath
+    #: When the syphon took it up.
+    started: datetime
+    ended: datetime
+    waited_seconds: float
+    #: What its sender's span had as context.
+    trace: str
+
+
+class Instruments(Protocol):
+    """Traces, and what can only be measured now and then. Nothing here blocks or raises."""
+
+    def start_send(self, path: EntityPath, messages: Sequence[Outgoing], *, parent: str | None) -> SendSpan:
+        """`parent` is the caller's traceparent; without one, the trace that this code runs in, or a new one."""
+        ...
+
+    def delivered(self, delivery: Delivery) -> None: ...
+
+    def backlog_measured(self, queue: EntityPath, depth: QueueDepth, rate: float) -> None:
+        """`rate`: messages a second that leave the queue for the primary."""
         ...
 
 

@@ -87,6 +87,15 @@ def switch() -> Kind[bool]:
     return Kind(parse=parse, takes="true or false")
 
 
+def one_of(*words: str) -> Kind[str]:
+    def parse(value: str) -> str:
+        if value.lower() not in words:
+            raise ValueError(f"none of {', '.join(words)}")
+        return value.lower()
+
+    return Kind(parse=parse, takes=", ".join(words))
+
+
 def text(pattern: str, takes: str) -> Kind[str]:
     """Text of a given form, or nothing at all."""
 
@@ -156,6 +165,8 @@ class Settings:
     telemetry_rotate_bytes: int = option("TELEMETRY_ROTATE_BYTES", whole_number(1_000, 1_000_000_000), "33554432")
     # Records that may wait to be written; beyond that they are dropped, and counted.
     telemetry_buffer_events: int = option("TELEMETRY_BUFFER_EVENTS", whole_number(100, 10_000_000), "100000")
+    # Where traces, metrics and events go as OpenTelemetry: nowhere, to Application Insights, or to an OTLP collector.
+    open_telemetry: str = option("OPEN_TELEMETRY", one_of("off", "azure-monitor", "otlp"), "off")
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Settings:

@@ -290,6 +290,11 @@ def is_plain_send(event: TelemetryEvent) -> bool:
     return type(event) is SendAccepted and event.backlog_queue is None and not event.possible_duplicate
 
 
+def is_of_one_message(event: TelemetryEvent) -> bool:
+    """An event there is one of for every message, or several: to be counted and recorded, not to be told to people."""
+    return isinstance(event, SendAccepted | SendRefused | FailureCounted | Forwarded | MessageReceived)
+
+
 def key_hash_of(key: str | None) -> str | None:
     return None if key is None else hashlib.blake2b(key.encode(), digest_size=_KEY_HASH_BYTES).hexdigest()
 

@@ -26,7 +26,7 @@ from shared.adapters.telemetry_files import (
     file_name,
     leftovers,
 )
-from shared.ports import Clock
+from shared.ports import Clock, Telemetry
 from shared.telemetry_events import EventsDropped, TelemetryEvent, TelemetryStarted, TelemetryStopped, as_line
 
 _LOGGER = logging.getLogger(__name__)
@@ -52,12 +52,20 @@ class TelemetryWriter:
     wants_every_send = True
 
     def __init__(
-        self, options: WriterOptions, *, instance: str, clock: Clock, publisher: Publisher | None = None
+        self,
+        options: WriterOptions,
+        *,
+        instance: str,
+        clock: Clock,
+        publisher: Publisher | None = None,
+        also: Telemetry | None = None,
     ) -> None:
+        """`also` is told of drops: those who read the files learn of them too late to do anything about it."""
         self._options = options
         self._instance = instance
         self._clock = clock
         self._publisher = publisher or FolderPublisher(options.folder)
+        self._also = also
         self._buffer: deque[TelemetryEvent] = deque()
         self._buffer_max = options.buffer_events_max
         self._hurry_from = max(1, self._buffer_max // 2)
@@ -139,7 +147,10 @@ class TelemetryWriter:
             dropped, self._dropped = self._dropped, 0
             if dropped:
                 _LOGGER.warning("telemetry: the buffer was full, %s events are dropped", dropped)
-                lines.append(self._line(EventsDropped(at=self._clock.now(), events=dropped)))
+                event = EventsDropped(at=self._clock.now(), events=dropped)
+                lines.append(self._line(event))
+                if self._also is not None:
+                    self._also.emit(event)
             self._write(lines)
 
     def _write(self, lines: list[str]) -> None:

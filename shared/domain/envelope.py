@@ -4,10 +4,13 @@ Session id, time to live and scheduled time would act on the backlog queue itsel
 properties of the names that the original client used; the destination's path goes with them. The syphon restores them
 and removes what was added. Everything else stays where it is.
 
-Two additions of ours. `x-pair-types` notes AMQP types that the SDK's receiver would lose (see typing_notes) and the
-dates that a sender wrote beside a time to live; it is only there when something has to be noted. Time spent before the
-detour has already been taken off `x-ms-timetolive`; the time spent waiting is known from the backlog queue's own
-enqueued time, which messages of the original client have as well.
+Three additions of ours. `x-pair-types` notes AMQP types that the SDK's receiver would lose (see typing_notes) and the
+dates that a sender wrote beside a time to live; it is only there when something has to be noted. `x-pair-trace` says
+which trace the send belongs to (a W3C traceparent), and is only there where traces are collected; a message's own
+properties of that kind are its own business.
+
+Time spent before the detour has already been taken off `x-ms-timetolive`; the time spent waiting is known from the
+backlog queue's own enqueued time, which messages of the original client have as well.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ SESSION_ID = "x-ms-sessionid"
 TIME_TO_LIVE = "x-ms-timetolive"
 SCHEDULED_TIME = "x-ms-scheduledenqueuetimeutc"
 TYPES = "x-pair-types"
-TRANSFER_PROPERTIES = frozenset({DESTINATION, SESSION_ID, TIME_TO_LIVE, SCHEDULED_TIME, TYPES})
+TRACE = "x-pair-trace"
+TRANSFER_PROPERTIES = frozenset({DESTINATION, SESSION_ID, TIME_TO_LIVE, SCHEDULED_TIME, TYPES, TRACE})
 
 TTL_EXPIRED = "TTLExpiredException"
 # AMQP messaging 3.2.1: a header's ttl is a uint of milliseconds; the service takes its maximum as "for ever".
@@ -76,6 +80,8 @@ class Unwrapped:
     destination: EntityPath
     message: Message
     expired: bool = False
+    #: The trace its send belongs to, where its sender said so.
+    trace: str | None = None
 
 
 def refuse_transfer_properties(names: Collection[str]) -> None:
@@ -85,7 +91,9 @@ def refuse_transfer_properties(names: Collection[str]) -> None:
             raise Rejected(f"The application property {name} belongs to the pair; give yours another name.")
 
 
-def wrap(message: Message, destination: EntityPath, *, spent: timedelta = timedelta(0)) -> Message:
+def wrap(
+    message: Message, destination: EntityPath, *, spent: timedelta = timedelta(0), trace: str | None = None
+) -> Message:
     """The message as it waits in a backlog queue; `spent` is how long ago its sender handed it over."""
     refuse_transfer_properties(message.application_properties)
     transfer: dict[str, AmqpValue] = {DESTINATION: str(destination)}
@@ -97,6 +105,8 @@ def wrap(message: Message, destination: EntityPath, *, spent: timedelta = timede
         transfer[TIME_TO_LIVE] = Described(TIMESPAN, Typed("long", ticks(max(ttl - spent, _LEAST_TTL))))
     if scheduled is not None:
         transfer[SCHEDULED_TIME] = scheduled if isinstance(scheduled, datetime) else Typed("timestamp", _ms(scheduled))
+    if trace is not None:
+        transfer[TRACE] = trace
     notes = _notes(message, annotations)
     if ttl is not None and (dates := _dates(message)) != [None, None]:
         notes["t"] = dates
@@ -196,6 +206,7 @@ def unwrap(received: Message, *, waited: timedelta = timedelta(0)) -> Unwrapped:
     destination = _destination(properties.get(DESTINATION))
     notes = _read_notes(properties.get(TYPES))
     session_id, ttl, scheduled = _session_id(properties), _restored_ttl(properties), _scheduled_time(properties)
+    trace = _trace(properties)
     for name in TRANSFER_PROPERTIES:
         properties.pop(name, None)
     message = _with_types(replace(received, application_properties=properties), notes)
@@ -215,6 +226,7 @@ def unwrap(received: Message, *, waited: timedelta = timedelta(0)) -> Unwrapped:
         destination=destination,
         message=replace(message, header=header),
         expired=left is not None and left <= timedelta(0),
+        trace=trace,
     )
 
 
@@ -272,6 +284,15 @@ def _session_id(properties: dict[str, AmqpValue]) -> str | None:
         return _text(value)
     except (AttributeError, UnicodeDecodeError):
         raise EnvelopeError(f"The backlog message's {SESSION_ID} is not text.") from None
+
+
+def _trace(properties: dict[str, AmqpValue]) -> str | None:
+    """Nothing is worth holding up a message for a trace that makes no sense."""
+    value = properties.get(TRACE)
+    try:
+        return None if value is None else _text(value)
+    except (AttributeError, UnicodeDecodeError):
+        return None
 
 
 def _restored_ttl(properties: dict[str, AmqpValue]) -> timedelta | None:

@@ -48,6 +48,8 @@ class BacklogMessage:
 class Forward:
     destination: EntityPath
     message: Message
+    #: The trace that its delivery belongs to.
+    trace: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ def judge(
     if unwrapped.expired:
         description = f"The message expired while it waited for {destination}, for {_seconds(waited)} s in this queue."
         return DeadLetter(reason=TTL_EXPIRED, description=description)
-    return Forward(destination=destination, message=unwrapped.message)
+    return Forward(destination=destination, message=unwrapped.message, trace=unwrapped.trace)
 
 
 def waiting_key(message: Message) -> str | None:

@@ -55,9 +55,10 @@ class BacklogSender:
         spent: timedelta,
         deadline: float,
         lane: EntityPath | None = None,
+        trace: str | None = None,
     ) -> tuple[EntityPath, Delivered]:
         """Which queue took them; BacklogExhausted when none did, SendFailed when that is nobody's fault here."""
-        wrapped = [outgoing(wrap(message.read(), path, spent=spent)) for message in messages]
+        wrapped = [outgoing(wrap(message.read(), path, spent=spent, trace=trace)) for message in messages]
         loop = asyncio.get_running_loop()
         indefinite = False
         last = "none is in the rotation"
@@ -67,6 +68,11 @@ class BacklogSender:
             try:
                 delivered = await self._lanes.to(Side.SECONDARY, queue).send(wrapped, deadline=attempt)
             except SendFailed as failed:
+                if failed.failure is Failure.MESSAGE_TOO_LARGE and trace is not None:
+                    # Whatever a trace is worth, no message is refused for the bytes it takes.
+                    trace = None
+                    wrapped = [outgoing(wrap(message.read(), path, spent=spent)) for message in messages]
+                    continue
                 self._refuse_what_is_not_the_queues_fault(path, failed)
                 indefinite |= failed.indefinite
                 last = f"{queue}: {failed.failure.value}: {failed.detail}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shared.domain.availability import Event, Route, Suspect, Unavailable, route
 from shared.domain.backlog import is_backlog_path
@@ -29,7 +29,7 @@ from shared.errors import (
     Rejected,
     SendError,
 )
-from shared.ports import Clock, SendFailed, Telemetry
+from shared.ports import Clock, Instruments, SendFailed, Telemetry
 from shared.services.backlog_sender import BacklogSender
 from shared.services.entity_facts import EntityFacts
 from shared.services.lane import Lane
@@ -81,6 +81,8 @@ class _Journey:
     indefinite: bool = False
     #: Places tried so far besides the one that is being tried.
     failed_places: int = 0
+    #: What the messages carry if they have to wait, so that their delivery joins the trace of this call.
+    trace: str | None = None
 
 
 class FailoverSender:
@@ -95,8 +97,10 @@ class FailoverSender:
         clock: Clock,
         telemetry: Telemetry,
         facts: EntityFacts,
+        instruments: Instruments | None = None,
     ) -> None:
         self._pair = pair
+        self._instruments = instruments
         self._send_deadline_s = options.send_deadline.total_seconds()
         self._attempt_s = options.attempt_timeout.total_seconds()
         self._partitioned_attempt_s = options.partitioned_attempt_timeout.total_seconds()
@@ -112,14 +116,36 @@ class FailoverSender:
         self.largest_body_bytes: dict[EntityPath, int] = {}
         state.on_unavailable = self._stop_sending_to_primary
 
-    async def send(self, path: EntityPath, messages: Sequence[Outgoing]) -> Sent:
-        """Sends the messages as one: all are accepted, or none, or an error of shared.errors says why not."""
+    def send(
+        self, path: EntityPath, messages: Sequence[Outgoing], *, trace: str | None = None
+    ) -> Coroutine[Any, Any, Sent]:
+        """Sends the messages as one: all are accepted, or none, or an error of shared.errors says why not.
+
+        `trace` is the caller's traceparent. Where no traces are collected, asking is all they cost.
+        """
+        if self._instruments is None:
+            return self._send(path, messages, None)
+        return self._traced_send(self._instruments, path, messages, trace)
+
+    async def _traced_send(
+        self, instruments: Instruments, path: EntityPath, messages: Sequence[Outgoing], parent: str | None
+    ) -> Sent:
+        span = instruments.start_send(path, messages, parent=parent)
+        try:
+            sent = await self._send(path, messages, span.context)
+        except BaseException as error:
+            span.refused(type(error).__name__)
+            raise
+        span.accepted(via=sent.via, backlog_queue=sent.backlog_queue)
+        return sent
+
+    async def _send(self, path: EntityPath, messages: Sequence[Outgoing], trace: str | None) -> Sent:
         self._check(path, messages)
         now = asyncio.get_running_loop().time()
         if not self._state.is_fresh(now):
             await self._state.in_use()
         self._refuse_when_closed()
-        journey = _Journey(path, messages, now, now + self._send_deadline_s)
+        journey = _Journey(path, messages, now, now + self._send_deadline_s, trace=trace)
         try:
             lane_out = self._diverted_lane(journey)
             if lane_out is not None and await self._state.while_held(lane_out, self._hold_s):
@@ -283,7 +309,12 @@ class FailoverSender:
         spent = timedelta(seconds=asyncio.get_running_loop().time() - journey.started)
         try:
             queue, delivered = await self._backlog.send(
-                journey.path, journey.messages, spent=spent, deadline=journey.deadline, lane=lane
+                journey.path,
+                journey.messages,
+                spent=spent,
+                deadline=journey.deadline,
+                lane=lane,
+                trace=journey.trace,
             )
         except SendFailed as failed:
             raise self._refusal(Side.SECONDARY, journey.path, failed) from failed

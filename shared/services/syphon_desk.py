@@ -14,7 +14,7 @@ from shared.domain.pace import Pace
 from shared.domain.pair import EntityPath
 from shared.domain.partitions import entity_of, key_lane
 from shared.domain.syphon import Drain, Rest, advance, rest_after
-from shared.ports import Clock, SendFailed, StateStore, StorageTrouble, Telemetry
+from shared.ports import Clock, Instruments, SendFailed, StateStore, StorageTrouble, Telemetry
 from shared.services.pair_state import PairState
 from shared.telemetry_events import DestinationRested
 
@@ -34,8 +34,10 @@ class Desk:
         telemetry: Telemetry,
         rng: random.Random,
         rate_limit: float | None,
+        instruments: Instruments | None = None,
     ) -> None:
         self.state = state
+        self.instruments = instruments
         self.clock = clock
         self.telemetry = telemetry
         self._store = store

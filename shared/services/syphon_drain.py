@@ -29,7 +29,7 @@ from shared.domain.syphon import (
     refusal_of,
 )
 from shared.errors import EnvelopeError
-from shared.ports import BacklogQueue, LockLost, SendFailed
+from shared.ports import BacklogQueue, Delivery, LockLost, SendFailed
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_forwarder import Forwarder, Outcome
 from shared.telemetry_events import DeadLettered, Forwarded, ForwardInDoubt, SetAside
@@ -53,6 +53,9 @@ class Ready:
     backlog: BacklogMessage
     outgoing: Outgoing
     outcome: Outcome | None = None
+    #: The trace of its send, and when it was taken up, for those who follow it.
+    trace: str | None = None
+    started: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -183,7 +186,9 @@ class Drainer:
         if message.properties.message_id is None:
             # Made of what stays the same however often it comes, so that duplicates can be told.
             message = message.with_properties(message_id=f"{self._path}/{backlog.sequence_number}")
-        return Ready(backlog, outgoing(message))
+        if verdict.trace is None or self._desk.instruments is None:
+            return Ready(backlog, outgoing(message))
+        return Ready(backlog, outgoing(message), trace=verdict.trace, started=self._desk.clock.now())
 
     # -- sending
 
@@ -279,6 +284,18 @@ class Drainer:
                 body_bytes=ready.outgoing.body_bytes,
             )
         )
+        if self._desk.instruments is not None and ready.trace is not None and ready.started is not None:
+            self._desk.instruments.delivered(
+                Delivery(
+                    path=entity_of(path),
+                    message_id=ready.outgoing.message_id,
+                    backlog_queue=self._path,
+                    started=ready.started,
+                    ended=now,
+                    waited_seconds=(now - ready.backlog.enqueued_at).total_seconds(),
+                    trace=ready.trace,
+                )
+            )
 
     def record_doubt(self, path: EntityPath, ready: Ready, failed: SendFailed) -> None:
         """Told now, since whoever sends the message again, which may be another process, cannot know."""

@@ -130,6 +130,30 @@ def rendered_settings(file: BicepFile, samples: Mapping[str, str]) -> dict[str, 
     }
 
 
+def log_alerts(file: BicepFile) -> dict[str, str]:
+    alerts = file.named("logAlerts").value
+    assert isinstance(alerts, list)
+    return {str(one["name"]): str(one["query"]) for one in alerts if isinstance(one, dict)}
+
+
+_CONDITION = re.compile(r'Message (startswith|contains|!contains) "((?:[^"\\]|\\.)*)"')
+
+
+def finds(query: str, message: str) -> bool:
+    """Whether a query of this simple form, `AppTraces | where Message ... and Message ...`, finds a message."""
+    table, _, condition = query.partition(" | where ")
+    assert table == "AppTraces", query
+    for part in condition.split(" and "):
+        read = _CONDITION.fullmatch(part)
+        assert read is not None, f"not a condition this check understands: {part}"
+        # Kusto's operators do not mind the case.
+        operator, wanted, text = read[1], read[2].replace('\\"', '"').lower(), message.lower()
+        holds = text.startswith(wanted) if operator == "startswith" else wanted in text
+        if holds is (operator == "!contains"):
+            return False
+    return True
+
+
 def parameters_problems(file: BicepFile, parameters: Mapping[str, Any]) -> list[str]:
     known = {one.name: one.value is None for one in file.of("parameter")}
     given = parameters["parameters"]

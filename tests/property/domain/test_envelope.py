@@ -59,9 +59,10 @@ messages = st.builds(
 )
 
 
-@given(message=messages)
-def test_a_message_survives_its_detour(message: Message) -> None:
-    unwrapped = unwrap(as_received(wrap(message, EntityPath("orders"))))
+@given(message=messages, trace=st.none() | st.text(max_size=60))
+def test_a_message_survives_its_detour_with_and_without_a_trace(message: Message, trace: str | None) -> None:
+    unwrapped = unwrap(as_received(wrap(message, EntityPath("orders"), trace=trace)))
+    assert trace == unwrapped.trace
     assert canonical_message(message) == canonical_message(unwrapped.message)
 
 

@@ -17,7 +17,14 @@ from shared.adapters.telemetry_files import FolderPublisher, PublishFailed
 from shared.adapters.telemetry_sinks import Fanout, RecentEvents
 from shared.adapters.telemetry_writer import TelemetryWriter, WriterOptions
 from shared.domain.pair import EntityPath
-from shared.telemetry_events import SendAccepted, StateStorageChanged, TelemetryEvent, as_line, key_hash_of
+from shared.telemetry_events import (
+    EventsDropped,
+    SendAccepted,
+    StateStorageChanged,
+    TelemetryEvent,
+    as_line,
+    key_hash_of,
+)
 
 AT = datetime(2026, 11, 18, 9, 59, 59, 5, tzinfo=UTC)
 SECONDS_MAX = 20.0
@@ -29,9 +36,9 @@ def accepted(number: int, **changes: Any) -> SendAccepted:
 
 
 def writer(folder: Path, **options: Any) -> TelemetryWriter:
-    publisher = options.pop("publisher", None)
+    publisher, also = options.pop("publisher", None), options.pop("also", None)
     return TelemetryWriter(
-        WriterOptions(folder=folder, **options), instance="one", clock=SystemClock(), publisher=publisher
+        WriterOptions(folder=folder, **options), instance="one", clock=SystemClock(), publisher=publisher, also=also
     )
 
 
@@ -106,7 +113,8 @@ class Blocked:
 
 def test_a_full_buffer_drops_and_counts_and_never_blocks(tmp_path: Path) -> None:
     publisher = Blocked(tmp_path)
-    one = writer(tmp_path, buffer_events_max=100, file_bytes_max=1, publisher=publisher)
+    told = RecentEvents()
+    one = writer(tmp_path, buffer_events_max=100, file_bytes_max=1, publisher=publisher, also=told)
     one.emit(accepted(0))
     assert publisher.reached.wait(SECONDS_MAX)
     for number in range(1, 1_000):
@@ -118,6 +126,7 @@ def test_a_full_buffer_drops_and_counts_and_never_blocks(tmp_path: Path) -> None
     sends = [record for record in records if record["event"] == "send.accepted"]
     dropped = sum(record["events"] for record in records if record["event"] == "telemetry.dropped")
     assert (101, 1_000) == (len(sends), len(sends) + dropped)
+    assert [dropped] == [event.events for event in told.latest() if isinstance(event, EventsDropped)]
     assert list(range(len(records))) == sorted(record["seq"] for record in records)
 
 

@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.domain.envelope import TRANSFER_PROPERTIES, unwrap, wrap
+from shared.domain.envelope import TRANSFER_PROPERTIES, rewrapped, unwrap, wrap
 from shared.domain.message import Body, DataBody, Described, Header, Message, Properties, SequenceBody, Typed, ValueBody
 from shared.domain.pair import EntityPath
 from shared.errors import EnvelopeError, Rejected
+from tests.support.otel import TRACEPARENT
 from tests.support.sending import as_received, canonical_message, full_message
 
 ORDERS = EntityPath("sales/orders")
@@ -49,6 +50,28 @@ def test_transfer_properties_have_the_names_and_types_of_the_original_client() -
 def test_a_plain_message_gets_nothing_but_its_destination() -> None:
     plain = Message(body=DataBody((b"x",)), properties=Properties(message_id="m"), application_properties={"a": "b"})
     assert {"a": "b", "x-ms-path": "orders"} == wrap(plain, EntityPath("orders")).application_properties
+
+
+def test_a_trace_is_carried_and_taken_off_again_and_the_messages_own_stays() -> None:
+    own = {"traceparent": "theirs", "Diagnostic-Id": "theirs too", "tracestate": Typed("symbol", "t")}
+    sent = replace(full_message(None), application_properties={**full_message(None).application_properties, **own})
+    waiting = wrap(sent, ORDERS, trace=TRACEPARENT)
+    unwrapped = unwrap(as_received(waiting))
+    assert TRACEPARENT == waiting.application_properties["x-pair-trace"] == unwrapped.trace
+    assert canonical_message(sent) == canonical_message(unwrapped.message)
+    assert unwrap(as_received(wrap(sent, ORDERS))).trace is None
+
+
+def test_a_trace_survives_when_a_message_is_enqueued_once_more() -> None:
+    again = rewrapped(as_received(wrap(full_message(None), ORDERS, trace=TRACEPARENT)))
+    assert TRACEPARENT == unwrap(as_received(again)).trace
+
+
+@pytest.mark.parametrize("value", [7, True, b"\xff\xfe", [1], None])
+def test_a_trace_that_makes_no_sense_holds_up_nobody_and_is_taken_off(value: object) -> None:
+    received = Message(application_properties={b"x-ms-path": b"orders", b"x-pair-trace": value, b"a": 1})
+    unwrapped = unwrap(received)
+    assert (None, {"a": 1}) == (unwrapped.trace, unwrapped.message.application_properties)
 
 
 def test_time_spent_before_and_in_the_backlog_counts() -> None:

@@ -5,11 +5,24 @@ This is no compilation: no Bicep compiler is needed to run these tests, and none
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from shared.adapters.log_telemetry import text_of
+from shared.domain.pair import EntityPath
 from shared.settings import Settings
+from shared.telemetry_events import (
+    AvailabilityChanged,
+    CredentialsRefused,
+    EventsDropped,
+    FactoryChanged,
+    SetAside,
+    TelemetryEvent,
+)
 from tests.support import infra
 from tests.support.app_process import ROOT
 from tests.support.bicep import BicepError
@@ -25,6 +38,7 @@ SAMPLES = {
     "'ClientId=${clientId};Authorization=AAD'": "ClientId=x;Authorization=AAD",
     "taskHub": "Hub",
     "telemetryContainer": "telemetry",
+    "openTelemetry": "azure-monitor",
     "options.BACKLOG_QUEUE_COUNT": "10",
     "options.FAILOVER_INTERVAL": "PT1M",
     "options.PING_PRIMARY_INTERVAL": "PT1M",
@@ -146,9 +160,56 @@ def test_the_deployed_settings_are_usable_and_hold_no_connection_string(syphon: 
     assert ("sb-primary-1", "sb-secondary-1") == (settings.primary.name, settings.secondary.name)
     defaults = {name: getattr(Settings, name) for name in vars(settings) if hasattr(Settings, name)}
     assert "telemetry" == settings.telemetry_container
-    for name in ("enable_syphon", "telemetry_container"):
+    assert "azure-monitor" == settings.open_telemetry
+    for name in ("enable_syphon", "telemetry_container", "open_telemetry"):
         del defaults[name]
     assert defaults == {name: getattr(settings, name) for name in defaults}, "the deployment keeps the defaults"
+
+
+AT = datetime(2026, 11, 18, tzinfo=UTC)
+ORDERS, QUEUE = EntityPath("orders"), EntityPath("p/x-servicebus-transfer/0")
+QUIET: list[TelemetryEvent] = [
+    AvailabilityChanged(at=AT, path=ORDERS, before="unavailable", after="available", reason=""),
+    AvailabilityChanged(at=AT, path=ORDERS, before="available", after="suspect", reason="timeout"),
+    FactoryChanged(at=AT, side="primary", before="closed", after="open", reason="", by="ann"),
+    SetAside(at=AT, path=ORDERS, backlog_queue=QUEUE, messages=3),
+]
+#: Who is to be told of what; dead letters and the age of the backlog are metrics of the namespace.
+LOUD: dict[str, TelemetryEvent] = {
+    "entity-unavailable": AvailabilityChanged(at=AT, path=ORDERS, before="suspect", after="unavailable", reason="t"),
+    "pair-down": FactoryChanged(at=AT, side="primary", before="open", after="faulted", reason="gone", by="ann"),
+    "credentials-refused": CredentialsRefused(at=AT, side="primary", path=ORDERS, detail="no"),
+    "events-dropped": EventsDropped(at=AT, events=3),
+}
+
+
+def test_every_alert_on_the_log_finds_its_event_and_no_other() -> None:
+    queries = infra.log_alerts(infra.files_of(infra.infra_texts())["alerts.bicep"])
+    assert LOUD.keys() == queries.keys()
+    for name, query in queries.items():
+        found = [other for other, event in LOUD.items() if infra.finds(query, text_of(event))]
+        assert [name] == found, query
+        assert [] == [event for event in QUIET if infra.finds(query, text_of(event))]
+
+
+def test_an_alert_that_would_find_nothing_is_seen() -> None:
+    for right, wrong in (('"availability.changed "', '"availability.change "'), (r'"unavailable\\"', r'"down\\"')):
+        wrong_file = infra.files_of(planted("alerts.bicep", right, wrong))["alerts.bicep"]
+        query = infra.log_alerts(wrong_file)["entity-unavailable"]
+        assert not infra.finds(query, text_of(LOUD["entity-unavailable"]))
+
+
+def test_alerts_on_metrics_watch_what_waits_and_what_is_dead() -> None:
+    alerts: Any = infra.files_of(infra.infra_texts())["alerts.bicep"].named("metricAlerts").value
+    watched = {one["name"]: (one["metric"], one["aggregation"]) for one in alerts}
+    assert ("ActiveMessages", "Minimum") == watched["backlog-old"]
+    assert ("DeadletteredMessages", "Maximum") == watched["backlog-dead-letters"]
+
+
+def test_alerts_are_not_lost_to_sampling() -> None:
+    """The host may drop log lines of which it sees many; alerts need every one of them."""
+    sampling = json.loads((ROOT / "host.json").read_text())["logging"]["applicationInsights"]["samplingSettings"]
+    assert "Trace" in sampling["excludedTypes"].split(";")
 
 
 def test_parameters_fit_the_template() -> None:

@@ -25,6 +25,17 @@ def test_the_functions_library_indexes_the_app() -> None:
     assert expected == {name: trigger[name] for name in expected}
 
 
+def test_libraries_that_tell_of_every_request_are_quiet() -> None:
+    """The Functions worker's own level lets all of it pass, and everything logged is paid for."""
+    code = (
+        "import logging; logging.getLogger().setLevel(logging.INFO); import function_app;"
+        "quiet = logging.getLogger('azure.core.pipeline.policies.http_logging_policy');"
+        "print(quiet.isEnabledFor(logging.INFO), logging.getLogger('shared.x').isEnabledFor(logging.INFO))"
+    )
+    done = run_python("-c", code, settings=example_settings())
+    assert (0, "False True\n") == (done.returncode, done.stdout), done.stderr
+
+
 def test_health_answers_with_version_and_state() -> None:
     # The decorator leaves a builder behind; the library's own accessor gives back the function itself.
     user_function = health.health.build(auth_level=None).get_user_function()  # type: ignore[attr-defined]

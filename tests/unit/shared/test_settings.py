@@ -52,6 +52,7 @@ def test_defaults_are_those_of_the_specification() -> None:
         "telemetry_rotate_interval": timedelta(minutes=1),
         "telemetry_rotate_bytes": 32 * 1024 * 1024,
         "telemetry_buffer_events": 100_000,
+        "open_telemetry": "off",
     }
     assert expected == {name: getattr(settings, name) for name in options()}
 
@@ -80,6 +81,7 @@ def test_every_value_is_read_from_its_setting() -> None:
             "TELEMETRY_ROTATE_INTERVAL": "PT5M",
             "TELEMETRY_ROTATE_BYTES": "1000",
             "TELEMETRY_BUFFER_EVENTS": "500",
+            "OPEN_TELEMETRY": "OTLP",
         }
     )
     expected = {
@@ -103,6 +105,7 @@ def test_every_value_is_read_from_its_setting() -> None:
         "telemetry_rotate_interval": timedelta(minutes=5),
         "telemetry_rotate_bytes": 1000,
         "telemetry_buffer_events": 500,
+        "open_telemetry": "otlp",
     }
     assert expected == {name: getattr(settings, name) for name in options()}
 
@@ -147,6 +150,11 @@ def test_ranges_hold_at_both_ends(setting: str, inside: list[str], outside: list
             "BACKLOG_QUEUE_COUNT",
             "ten",
             "BACKLOG_QUEUE_COUNT: 'ten' is not a whole number; example: BACKLOG_QUEUE_COUNT=10",
+        ),
+        (
+            "OPEN_TELEMETRY",
+            "on",
+            "OPEN_TELEMETRY: 'on' is none of off, azure-monitor, otlp; example: OPEN_TELEMETRY=off",
         ),
         ("ENABLE_SYPHON", "maybe", "ENABLE_SYPHON: 'maybe' is neither true nor false; example: ENABLE_SYPHON=false"),
         (
