@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.support.browser_fixtures import browser, page, watch, watched
+from tests.support.send_fixtures import pair, storage
 
-__all__ = ["browser", "page", "watch", "watched"]
+__all__ = ["browser", "page", "pair", "storage", "watch", "watched"]
