@@ -11,6 +11,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,14 @@ from shared.adapters.credentials import blocking_credential_for, credential_for
 from shared.adapters.factories import TableFactoryStore
 from shared.adapters.log_telemetry import LogTelemetry
 from shared.adapters.otel_export import start_export
+from shared.adapters.recent_events import RecentEvents
 from shared.adapters.sdk_messages import outgoing_from
 from shared.adapters.servicebus import SdkLinks
 from shared.adapters.system_clock import SystemClock
 from shared.adapters.tables import TableStateStore
 from shared.adapters.telemetry_blobs import BlobPublisher
 from shared.adapters.telemetry_files import FolderPublisher, Publisher
-from shared.adapters.telemetry_sinks import Fanout, RecentEvents
+from shared.adapters.telemetry_sinks import Fanout
 from shared.adapters.telemetry_writer import TelemetryWriter, WriterOptions
 from shared.domain.backlog import backlog_queue_paths
 from shared.domain.message import Outgoing
@@ -77,7 +79,9 @@ class Runtime:
     watch: FactoryWatch
     #: Measures the backlog, where somebody collects such figures.
     gauge: BacklogGauge | None
-    #: The last events of this instance, for people who look at it.
+    #: This instance among those of the app, since when it runs, and its last events, for people who look at it.
+    instance: str
+    started_at: datetime
     recent: RecentEvents
     to_outgoing: Callable[[object], Outgoing]
     closers: tuple[Callable[[], Coroutine[Any, Any, None]], ...]
@@ -209,6 +213,8 @@ def build(
         closing=closing,
         watch=watch,
         gauge=gauge,
+        instance=instance,
+        started_at=clock.now(),
         recent=recent,
         to_outgoing=outgoing_from,
         closers=(

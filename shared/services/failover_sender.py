@@ -114,6 +114,8 @@ class FailoverSender:
         self._facts = facts
         #: Largest body sent to each entity, for the warning that its messages may not fit the backlog.
         self.largest_body_bytes: dict[EntityPath, int] = {}
+        #: Messages accepted since the start, by route. An addition for each send is all that counting them costs.
+        self.sent_to_primary = self.sent_to_backlog = 0
         state.on_unavailable = self._stop_sending_to_primary
 
     def send(
@@ -325,6 +327,10 @@ class FailoverSender:
     # -- records
 
     def _record(self, journey: _Journey, sent: Sent) -> None:
+        if sent.backlog_queue is None:
+            self.sent_to_primary += len(journey.messages)
+        else:
+            self.sent_to_backlog += len(journey.messages)
         if sent.backlog_queue is None and not sent.possible_duplicate and not self._telemetry.wants_every_send:
             return
         now, seconds = self._clock.now(), asyncio.get_running_loop().time() - journey.started

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.recent_events import RecentEvents
 from shared.adapters.system_clock import SystemClock
 from shared.adapters.telemetry_files import FolderPublisher, PublishFailed
-from shared.adapters.telemetry_sinks import Fanout, RecentEvents
+from shared.adapters.telemetry_sinks import Fanout
 from shared.adapters.telemetry_writer import TelemetryWriter, WriterOptions
 from shared.domain.pair import EntityPath
 from shared.telemetry_events import (

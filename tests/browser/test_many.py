@@ -1,0 +1,128 @@
+"""The page with recorded answers: many entities, hostile names, lost contact, small screens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.support.browser import PHONE, Watch, watched_page
+from tests.support.dashboard import RecordedApp, ago, entity, pair_answer, queue
+
+#: Of a page with 200 entities and 50 queues; every row that is drawn costs at each update.
+ELEMENTS_MAX = 1500
+UNFOLDED_ELEMENTS_MAX = 3000
+
+
+def many() -> dict[str, Any]:
+    key = {"key": "customer-7", "availability": "unavailable", "since": ago(60), "reason": "partition unavailable"}
+    entities = [
+        *(entity(f"tenant-{number}/orders", "unavailable") for number in range(3)),
+        entity("invoices", "suspect"),
+        entity("payments", watched_keys=1, keys=[key]),
+        *(entity(f"tenant-{number}/orders") for number in range(3, 198)),
+    ]
+    queues = [
+        queue(0, active=1000, oldest=ago(170), rate=5.0, seconds_left=200.0),
+        queue(1, active=204, oldest=ago(100), dead_lettered=2),
+        queue(2, in_rotation=False, out_since=ago(50), out_reason="time-out: no answer in time"),
+        *(queue(index) for index in range(3, 50)),
+    ]
+    return pair_answer(entities, queues)
+
+
+async def test_200_entities_and_50_queues_stay_usable(page: Page) -> None:
+    app = RecordedApp(many())
+    await app.open(page)
+    rows, queues = page.locator("#entities tbody tr"), page.locator("#queues tbody tr")
+    await expect(page.locator("#headline")).to_contain_text("3 of 200 entities unavailable since")
+    await expect(page.locator("#headline")).to_contain_text(
+        "1,204 messages waiting, draining will take about 3 min."
+    )
+    await expect(rows).to_have_count(5)  # those in trouble
+    await expect(queues).to_have_count(3)
+    assert ELEMENTS_MAX > await page.evaluate("document.querySelectorAll('*').length")
+
+    await page.fill("#entities-filter", "tenant-19 available")
+    await expect(rows).to_have_count(9)  # tenant-19, and 190 to 197
+    await page.fill("#entities-filter", "nobody")
+    await expect(page.locator("#entities-more")).to_contain_text("No entity matches the filter.")
+    await page.fill("#entities-filter", "")
+    await page.click("text=Show the 195 healthy entities")
+    await expect(rows).to_have_count(50)
+    await page.click("text=Show 50 more of 200")
+    await expect(rows).to_have_count(100)
+    await page.click("text=Show the 47 healthy queues")
+    await expect(queues).to_have_count(50)
+    assert UNFOLDED_ELEMENTS_MAX > await page.evaluate("document.querySelectorAll('*').length")
+
+    await page.click("text=1 watched key")
+    await expect(page.locator(".watched li")).to_contain_text("customer-7")
+
+
+async def test_an_update_leaves_focus_filter_and_open_parts_alone(page: Page) -> None:
+    app = RecordedApp(many())
+    await app.open(page)
+    button = page.get_by_role("button", name="Mark tenant-1/orders healthy")
+    await button.focus()
+    await page.evaluate("document.querySelector('#entities tbody tr').dataset.seen = 'yes'")
+    app.answer["entities"].insert(0, entity("accounts", "unavailable"))
+    await expect(page.locator("#entities tbody tr")).to_have_count(6)
+    await expect(button).to_be_focused()
+    await expect(page.locator("#entities tr[data-seen]")).to_have_count(1)
+
+
+async def test_names_from_outside_are_text_and_reach_the_app_as_they_are(page: Page) -> None:
+    hostile = "a b/<img src=x onerror=alert(1)>/100%?x=1#y"
+    app = RecordedApp(pair_answer([entity(hostile)], [queue(0)], warnings=["<script>alert(2)</script>"]))
+    await app.open(page)
+    await expect(page.locator("#entities .path")).to_have_text(hostile)
+    await expect(page.locator("#warnings")).to_have_text("<script>alert(2)</script>")
+    assert 0 == await page.locator("img").count()
+    await page.click("text=Rehearse failover…")
+    await page.fill("#ask-reason", "ein Grund & noch einer")
+    await page.click("#ask-confirm")
+    await expect(page.locator("#toast")).to_contain_text("fails over")
+    path = "a%20b/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E/100%25%3Fx%3D1%23y"
+    reason = "ein%20Grund%20%26%20noch%20einer"
+    assert [(f"/api/entities/{path}/unavailable?reason={reason}", "{}")] == app.asked
+
+
+async def test_a_fault_without_a_reason_is_not_sent(page: Page) -> None:
+    app = RecordedApp(pair_answer([], [queue(0)]))
+    await app.open(page)
+    await page.get_by_role("button", name="Fault the primary").click()
+    await page.fill("#ask-reason", "   ")
+    await page.click("#ask-confirm")
+    await expect(page.locator("#ask-problem")).to_have_text("A fault needs a reason.")
+    assert [] == app.asked
+    await page.fill("#ask-reason", "moved")
+    await page.click("#ask-confirm")
+    await expect(page.locator("#toast")).to_have_text("The primary is faulted.")
+    (path, body) = app.asked[0]
+    assert ("/api/pair/primary/fault", "moved") == (path, json.loads(body)["reason"])
+
+
+async def test_an_old_picture_says_so_and_lost_contact_comes_back(page: Page, watch: Watch) -> None:
+    watch.expect("status of 500")
+    app = RecordedApp(pair_answer([entity("orders")], [queue(0)]))
+    await app.open(page)
+    await expect(page.locator("#contact-text")).to_contain_text("Live")
+    app.status = 500
+    await expect(page.locator("#contact-text")).to_have_text("Contact lost")
+    await expect(page.locator("#lost")).to_contain_text("The app answered 500")
+    await expect(page.locator("body")).to_have_class("old")
+    app.status = None
+    await expect(page.locator("#contact-text")).to_contain_text("Live")
+    await expect(page.locator("#lost")).to_be_hidden()
+    await expect(page.locator("body")).not_to_have_class("old")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_a_phone_shows_everything_without_scrolling_sideways(browser: Browser, theme: Any) -> None:
+    async with watched_page(browser, theme=theme, size=PHONE) as (page, _):
+        await RecordedApp(many()).open(page)
+        await expect(page.locator("#headline")).to_contain_text("3 of 200 entities unavailable since")
+        assert PHONE[0] == await page.evaluate("document.documentElement.scrollWidth")
