@@ -23,6 +23,8 @@ from pipeline.schemas import BROKEN, COMPACTED, EVENTS, FILE, HEAD, LINES, PROBL
 #: Files that are published: names that begin with a dot or an underscore are left alone by Spark.
 JSON_FILES = "*.{jsonl,jsonl.gz}"
 PARQUET_FILES = "*.parquet"
+#: Files that the app writes to before it publishes them.
+OPEN_PREFIX = ".open-"
 LINE_CHARS_MAX = 500
 NOT_A_RECORD = "not a record: no JSON object, or a value of the wrong type"
 OTHER_VERSION = "unknown version"
@@ -108,6 +110,11 @@ def published_files(folder: str) -> tuple[bool, bool]:
     if not json_lines and not parquet:
         raise PipelineError(f"there are no records in {folder}: no file below it ends in .jsonl or .parquet")
     return json_lines, parquet
+
+
+def unpublished_files(folder: str) -> int:
+    """Files that a writer has not closed yet, or left behind when it was killed."""
+    return 0 if "://" in folder else sum(1 for _ in Path(folder).glob(f"{OPEN_PREFIX}*"))
 
 
 def _refuse(error: OSError) -> None:
