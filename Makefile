@@ -28,7 +28,7 @@ help:  ## explain every target (the default)
 
 # Prerequisites are what set-up installs from: touching one of them makes set-up look again, and nothing else does.
 $(READY): requirements.txt requirements-dev.txt requirements-judge.txt requirements-node.txt \
-          local/azurite/package.json local/azurite/package-lock.json scripts/setup.py
+          requirements-java.txt pipeline/requirements.txt local/azurite/package.json local/azurite/package-lock.json scripts/setup.py
 	@command -v $(PYTHON) >/dev/null || { echo "set-up: $(PYTHON) not found; install Python >= 3.11"; exit 1; }
 	@$(PYTHON) scripts/setup.py
 
@@ -39,7 +39,7 @@ run: $(READY)  ## start everything there is to run locally; Ctrl-C stops it
 	else exec $(VENV_PYTHON) scripts/check_settings.py $(SETTINGS); fi
 
 test: $(READY)  ## run all tests but the soak tests (below 15 minutes)
-	$(VENV_PYTHON) -m pytest -m "not soak" -n $(WORKERS) --durations=10 --durations-min=1 $(PYTEST_ARGS)
+	$(VENV_PYTHON) -m pytest -m "not soak" -n $(WORKERS) --dist loadgroup --durations=10 --durations-min=1 $(PYTEST_ARGS)
 
 check: $(READY)  ## ruff and mypy --strict
 	$(VENV_PYTHON) -m ruff check .

