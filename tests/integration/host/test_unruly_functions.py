@@ -1,5 +1,6 @@
 """Functions that raise what is meant for the interpreter or the event loop: their call fails, the host goes on."""
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
+from local.host.tasks import report_end
 from tests.support.host_fixtures import ToyLog, until
 from tests.support.host_setup import StartHost
 
@@ -46,6 +48,16 @@ async def ticks(timer: func.TimerRequest) -> None:
 
 @app.activity_trigger(input_name="value")
 async def gives_up(value: str) -> str: raise asyncio.CancelledError()
+
+if not os.environ.get("TOY_GONE"):
+    @app.activity_trigger(input_name="value")
+    async def leaves(value: str) -> str:
+        note("began")
+        await asyncio.sleep(60)
+
+@app.orchestration_trigger(context_name="context")
+def outlives(context: df.DurableOrchestrationContext):
+    return (yield context.call_activity("leaves", ""))
 
 @app.orchestration_trigger(context_name="context")
 def waits(context: df.DurableOrchestrationContext):
@@ -95,6 +107,32 @@ async def test_an_activity_that_raises_a_cancellation_fails_its_orchestration(un
         status = await host.finished(await host.start("waits"))
     assert "Failed" == status["runtimeStatus"]
     assert "function 'gives_up' raised CancelledError()" in status["output"]
+
+
+async def test_an_activity_that_is_gone_after_a_restart_fails_its_orchestration(
+    unruly_host: StartHost, toy_log: ToyLog
+) -> None:
+    async with unruly_host() as host:
+        instance = await host.start("outlives")
+        await until(lambda: toy_log.entries("began"))
+        assert host.host._worker is not None
+        # As when the process is killed: the activity's answer never comes.
+        await host.host._worker._drop_work()
+    async with unruly_host(TOY_GONE="yes") as host:
+        status = await host.finished(instance)
+    assert "Failed" == status["runtimeStatus"]
+    assert "The function 'leaves' doesn't exist, is disabled, or is not an activity function." in status["output"]
+
+
+async def test_a_task_that_fails_unseen_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise KeyError("nobody looks")
+
+    task = asyncio.create_task(fail(), name="an errand")
+    task.add_done_callback(report_end)
+    await asyncio.wait((task,))
+    await asyncio.sleep(0)
+    assert ["an errand ended: KeyError: 'nobody looks'"] == [record.getMessage() for record in caplog.records]
 
 
 async def test_a_stop_of_the_host_still_cancels_what_runs(unruly_host: StartHost) -> None:
