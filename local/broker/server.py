@@ -10,18 +10,18 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
-from typing import Protocol
 
 from .clock import Clock
 from .faults import FaultPlan
-from .http import BadRequest, HttpConnection, Request, Response, Router
+from .http import Router
 from .namespace import Namespace
-from .peer import Peer
+from .peer import Peer, Wire
+from .stages import FIRST_BYTES_S, HttpStage, Stage, TlsStage
 
 #: Connections of one namespace (Service Bus quotas); further ones are closed at once.
 CONNECTIONS_MAX = 5000
-#: A connection whose first bytes do not come within this time is closed.
-FIRST_BYTES_S = 30.0
+#: A closed connection whose last bytes are not taken within this time is cut off.
+CLOSE_S = 10.0
 #: A client that does not read what it asked for is cut off here.
 WRITE_BUFFER_MAX = 256 * 1024 * 1024
 #: How often idle time-outs are looked at; a client may announce one as short as twice this.
@@ -31,17 +31,6 @@ BACKLOG = 512
 _TLS_HANDSHAKE = 0x16
 _AMQP = b"AMQP"
 _LINGER_ZERO = struct.pack("ii", 1, 0)
-
-
-WhenDurable = Callable[[Callable[[], None]], None]
-
-
-class Stage(Protocol):
-    """What currently reads a connection's bytes."""
-
-    def receive(self, data: bytes) -> None: ...
-
-    def gone(self) -> None: ...
 
 
 class Socket(asyncio.Protocol):
@@ -54,7 +43,8 @@ class Socket(asyncio.Protocol):
         self._held: list[bytes] = []
         self._is_held = False
         self._bytes_seen = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._speak_by = listener.clock.now() + FIRST_BYTES_S
+        self._cut_at: float | None = None
 
     # -- asyncio's side
 
@@ -69,13 +59,11 @@ class Socket(asyncio.Protocol):
             transport.abort()
             return
         self._listener.sockets.add(self)
-        self._timer = asyncio.get_running_loop().call_later(FIRST_BYTES_S, self._too_quiet)
         self.hold(self._listener.is_black_holed)
 
     def data_received(self, data: bytes) -> None:
         if self._stage is None:
             self._stage = self._listener.stage_for(data, self)
-            self._stop_timer()
         self._bytes_seen += len(data)
         if self._listener.resets_after(self._bytes_seen, self._stage):
             self.reset()
@@ -87,7 +75,6 @@ class Socket(asyncio.Protocol):
         self.reset()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._stop_timer()
         self._listener.sockets.discard(self)
         if self._stage is not None:
             self._stage.gone()
@@ -101,8 +88,9 @@ class Socket(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        if self._transport is not None and not self._is_held:
+        if self._transport is not None and not self._is_held and not self._transport.is_closing():
             self._transport.close()
+            self._cut_at = self._listener.clock.now() + CLOSE_S
 
     def reset(self) -> None:
         """Gone without a goodbye: the client sees a reset."""
@@ -128,109 +116,15 @@ class Socket(asyncio.Protocol):
         self._transport.write(b"".join(held))
 
     def tick(self, now: float) -> None:
-        if isinstance(self._stage, Peer) and not self._is_held:
-            self._stage.tick(now)
-
-    def _too_quiet(self) -> None:
-        if self._transport is not None and not self._is_held:
-            self._transport.close()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-
-class TlsStage:
-    """TLS over a wire, with what is inside decided by its own first bytes."""
-
-    def __init__(self, wire: Socket, context: ssl.SSLContext, stage_for: Callable[[bytes, TlsStage], Stage]) -> None:
-        self._wire = wire
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._stage_for = stage_for
-        self._stage: Stage | None = None
-        self._is_open = False
-
-    def receive(self, data: bytes) -> None:
-        self._incoming.write(data)
-        try:
-            if not self._is_open:
-                self._tls.do_handshake()
-                self._is_open = True
-            self._read_all()
-        except ssl.SSLWantReadError:
-            self._flush()
-        except ssl.SSLError:
-            # The client does not trust the certificate, or does not speak TLS after all.
-            self._flush()
-            self._wire.close()
-
-    def _read_all(self) -> None:
-        while data := self._tls.read(65536):
-            if self._stage is None:
-                self._stage = self._stage_for(data, self)
-            self._stage.receive(data)
-        self._flush()
-        self._wire.close()
-
-    def write(self, data: bytes) -> None:
-        if data:
-            self._tls.write(data)
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self._wire.close()
-
-    def reset(self) -> None:
-        self._wire.reset()
-
-    def gone(self) -> None:
-        if self._stage is not None:
-            self._stage.gone()
-
-    def _flush(self) -> None:
-        data = self._outgoing.read()
-        if data:
-            self._wire.write(data)
-
-
-class HttpStage:
-    """HTTP requests of one connection, answered in order, each once what it changed is safe."""
-
-    def __init__(self, wire: Socket | TlsStage, router: Router, when_durable: WhenDurable) -> None:
-        self._wire = wire
-        self._router = router
-        self._when_durable = when_durable
-        self._http = HttpConnection()
-
-    def receive(self, data: bytes) -> None:
-        self._answer(lambda: self._http.receive_data(data))
-
-    def _answer(self, read: Callable[[], list[Request]]) -> None:
-        try:
-            requests = read()
-        except BadRequest as error:
-            self._wire.write(error.response)
-            self._wire.close()
+        if self._is_held:
             return
-        self._wire.write(self._http.take_output())
-        if requests:
-            response = self._router.handle(requests[0])
-            self._when_durable(lambda: self._respond(response))
-        elif self._http.should_close:
-            self._wire.close()
-
-    def _respond(self, response: Response) -> None:
-        self._wire.write(self._http.send_response(response))
-        if self._http.should_close:
-            self._wire.close()
-        else:
-            self._answer(self._http.next_requests)
-
-    def gone(self) -> None:
-        """Nothing is held for an HTTP client."""
+        if self._cut_at is not None:
+            if now >= self._cut_at:
+                self.reset()
+        elif self._stage is not None:
+            self._stage.tick(now)
+        elif now >= self._speak_by:
+            self.close()
 
 
 class Listener:
@@ -251,7 +145,7 @@ class Listener:
         self._namespace = namespace
         self._router = router
         self._faults = faults
-        self._clock = clock
+        self.clock = clock
         self._tls = tls
         self._takes_faults = takes_faults
         self._server: asyncio.Server | None = None
@@ -287,7 +181,7 @@ class Listener:
             self._server = None
 
     def _tick(self) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         for client in list(self.sockets):
             client.tick(now)
         self._ticker = asyncio.get_running_loop().call_later(TICK_S, self._tick)
@@ -296,14 +190,14 @@ class Listener:
 
     def stage_for(self, data: bytes, wire: Socket) -> Stage:
         if data[0] == _TLS_HANDSHAKE and self._tls is not None:
-            return TlsStage(wire, self._tls(), self._plain_stage)
+            return TlsStage(wire, self._tls(), self._plain_stage, self.clock)
         return self._plain_stage(data, wire)
 
-    def _plain_stage(self, data: bytes, wire: Socket | TlsStage) -> Stage:
+    def _plain_stage(self, data: bytes, wire: Wire) -> Stage:
         if data[: len(_AMQP)] == _AMQP[: len(data)]:
             soon = asyncio.get_running_loop().call_soon
-            return Peer(self._namespace, wire, faults=self._faults, clock=self._clock, soon=soon)
-        return HttpStage(wire, self._router, self._namespace.journal.when_durable)
+            return Peer(self._namespace, wire, faults=self._faults, clock=self.clock, soon=soon)
+        return HttpStage(wire, self._router, self._namespace.journal.when_durable, self.clock)
 
     # -- network faults
 
@@ -318,10 +212,9 @@ class Listener:
     def resets_after(self, bytes_seen: int, stage: Stage) -> bool:
         if not self._faults.rules or not self._takes_faults:
             return False
-        frames = stage.frames_received if isinstance(stage, Peer) else 0
         for rule in self._faults.resets_after(self._namespace.name):
             due = (rule.spec.after_bytes and bytes_seen >= rule.spec.after_bytes) or (
-                rule.spec.after_frames and frames >= rule.spec.after_frames
+                rule.spec.after_frames and stage.frames_received >= rule.spec.after_frames
             )
             if due and rule.strikes():
                 return True

@@ -41,6 +41,7 @@ from local.host.servicebus import ServiceBusListener, build_listener
 from local.host.settings_files import merge_environment, read_settings
 from local.host.storage import Storage, find_storage
 from local.host.system_http import SystemEndpoints
+from local.host.tasks import report_end
 from local.host.threads import FunctionThreads
 from local.host.timers import TimerListener, TimerStatusStore
 
@@ -328,14 +329,8 @@ class Host:
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
-        task.add_done_callback(_report_end)
+        task.add_done_callback(report_end)
         self._tasks.append(task)
-
-
-def _report_end(task: asyncio.Task[None]) -> None:
-    """A listener that ends by an error has lost its function; that must not pass in silence."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("%s ended: %s: %s", task.get_name(), type(error).__name__, one_line(error), exc_info=error)
 
 
 def _needs_storage(spec: FunctionSpec) -> bool:

@@ -36,6 +36,13 @@ class FunctionTimedOut(Exception):
         super().__init__(f"function '{name}' ran longer than functionTimeout ({limit}) and was given up")
 
 
+class FunctionBroke(Exception):
+    """The function raised what is meant for the interpreter or the event loop; it ends that call and nothing else."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(f"function '{name}' raised {error!r}; only its own call ends")
+
+
 @dataclass(kw_only=True, slots=True)
 class Invocation:
     """What a function gave back: its return value and its output bindings, encoded."""
@@ -140,7 +147,7 @@ class Invoker:
         trace_state: str = "",
         retry: RetryContext = NO_RETRY,
     ) -> Invocation:
-        """One call. Raises what the function raised, or FunctionTimedOut."""
+        """One call. Raises what the function raised, FunctionTimedOut, or FunctionBroke for what is no Exception."""
         token = current_invocation.set(spec.name)
         try:
             arguments = decode_inputs(spec, inputs, metadata or {})
@@ -165,15 +172,22 @@ class Invoker:
         call = self._deadlines.enter()
         try:
             return await spec.call(**arguments)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if call is not None and call.is_timeout():
                 raise FunctionTimedOut(spec.name, self._timeout) from None
+            if _is_being_cancelled():
+                raise
+            raise FunctionBroke(spec.name, error) from error
+        except (Exception, GeneratorExit):
             raise
+        except BaseException as error:
+            # Out of a task, SystemExit and KeyboardInterrupt would end the event loop, and the host with it.
+            raise FunctionBroke(spec.name, error) from error
         finally:
             self._deadlines.leave(call)
 
     async def _call_sync(self, spec: FunctionSpec, arguments: dict[str, Any], invocation_id: str) -> Any:
-        call = self._threads.submit(functools.partial(_run_on_thread, spec.call, arguments, invocation_id))
+        call = self._threads.submit(functools.partial(_run_on_thread, spec, arguments, invocation_id))
         watched = self._deadlines.enter()
         try:
             return await call.future
@@ -181,15 +195,30 @@ class Invoker:
             if watched is not None and watched.is_timeout():
                 call.abandon()
                 raise FunctionTimedOut(spec.name, self._timeout) from None
+            call.withdraw()
             raise
         finally:
             self._deadlines.leave(watched)
 
 
-def _run_on_thread(call: Any, arguments: dict[str, Any], invocation_id: str) -> Any:
+def _is_being_cancelled() -> bool:
+    """Whether somebody asked the current task to end, rather than the code in it having raised by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _run_on_thread(spec: FunctionSpec, arguments: dict[str, Any], invocation_id: str) -> Any:
     _thread_local.invocation_id = invocation_id
     try:
-        return call(**arguments)
+        return spec.call(**arguments)
+    except StopIteration as error:
+        # A future cannot carry it.
+        raise RuntimeError(f"function raised StopIteration: {error}") from error
+    except Exception:
+        raise
+    except BaseException as error:
+        # Nobody can cancel a thread, and the signals of a stop go to the main one: this is the function's own doing.
+        raise FunctionBroke(spec.name, error) from error
     finally:
         _thread_local.invocation_id = None
 

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from azure.servicebus import ServiceBusReceivedMessage
-from azure.servicebus.amqp import AmqpMessageBodyType
+from azure.servicebus.amqp import AmqpMessageBodyType, AmqpMessageProperties
 
 from local.host.messages import TriggerMessage, json_value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Of a message whose sender left the section out, as plain AMQP clients may.
+_NO_PROPERTIES = AmqpMessageProperties()
 
 
 def read_message(message: ServiceBusReceivedMessage) -> TriggerMessage:
@@ -20,7 +22,7 @@ def read_message(message: ServiceBusReceivedMessage) -> TriggerMessage:
     .NET counts the running delivery and AMQP does not, so one is added.
     """
     raw = message.raw_amqp_message
-    properties: Any = raw.properties
+    properties: Any = raw.properties or _NO_PROPERTIES
     annotations: Any = raw.annotations
     header: Any = raw.header
     enqueued = _EPOCH + timedelta(milliseconds=annotations[b"x-opt-enqueued-time"])

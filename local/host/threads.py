@@ -11,46 +11,67 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
+
+
+class _State(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+    GIVEN_UP = "given up"
 
 
 class ThreadCall:
     """One synchronous call, waiting or running."""
 
-    __slots__ = ("_abandoned", "_call", "_context", "_loop", "_pool", "future")
+    __slots__ = ("_call", "_context", "_lock", "_loop", "_pool", "_state", "future")
 
     def __init__(self, pool: FunctionThreads, call: Callable[[], Any]) -> None:
         self._pool = pool
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
-        self._abandoned = False
+        self._state = _State.WAITING
+        self._lock = threading.Lock()
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
     def abandon(self) -> None:
-        """Stop waiting for the call; its thread may never come back, so another takes its place."""
-        if not self._abandoned:
-            self._abandoned = True
-            self.future.cancel()
+        """Stop waiting for the call; its thread, if it has one, may never come back, so another takes its place."""
+        if self._move({_State.WAITING, _State.RUNNING}, _State.GIVEN_UP) is _State.RUNNING:
             self._pool.replace_lost()
+        self.future.cancel()
+
+    def withdraw(self) -> None:
+        """Nobody waits any more: the call does not begin if it has not begun yet."""
+        self._move({_State.WAITING}, _State.GIVEN_UP)
 
     def run(self) -> bool:
         """Run on the current thread; False when the thread has been given up meanwhile and should end."""
+        if self._move({_State.WAITING}, _State.RUNNING) is not _State.WAITING:
+            return True
         try:
             result, error = self._context.run(self._call), None
         except BaseException as raised:  # handed to the caller, whatever it is
             result, error = None, raised
+        is_kept = self._move({_State.RUNNING}, _State.ENDED) is _State.RUNNING
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._resolve, result, error)
-        return not self._abandoned
+        return is_kept
+
+    def _move(self, expected: set[_State], after: _State) -> _State:
+        """Go to another state from one of those expected; the state before."""
+        with self._lock:
+            before = self._state
+            if before in expected:
+                self._state = after
+        return before
 
     def _resolve(self, result: Any, error: BaseException | None) -> None:
         if self.future.done():
             return
         if error is None:
             self.future.set_result(result)
-        elif isinstance(error, StopIteration):
-            self.future.set_exception(RuntimeError(f"function raised StopIteration: {error}"))
         else:
             self.future.set_exception(error)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 import uuid
 from types import SimpleNamespace
@@ -20,6 +22,10 @@ INVOKE_TIMEOUT_S = 15.0
 FOLDER = os.path.realpath(sys.argv[1])
 #: Functions of the toy app that hang, block, or return what cannot be encoded: being indexed is enough for them.
 NOT_CALLED = ("hangs", "blocks", "returns")
+#: Folders beside the app's code: the runtime's own environment is in one of them.
+NOT_THE_APP = ("build", ".venv")
+
+_TRACE_FILE = re.compile(r'^ *File "([^"]+)", line ', re.MULTILINE)
 
 
 class BindingInfo:
@@ -74,7 +80,7 @@ async def _invoke(function: Any) -> str:
     done, _ = await asyncio.wait((task,), timeout=INVOKE_TIMEOUT_S)
     if not done:
         # Some functions wait for something by design; being inside of one is being invoked.
-        return "" if _is_inside(task) else "was not entered in time"
+        return "" if _is_inside(task, function) else "was not entered in time"
     ok, returned, _, error, trace = task.result()
     if not ok and not _was_entered(str(trace)):
         return str(error)
@@ -85,21 +91,33 @@ async def _invoke(function: Any) -> str:
 
 def _was_entered(trace: str) -> bool:
     """A function that raised has been invoked: the made-up input need not please it, nor need services answer."""
-    return f'File "{FOLDER}' in trace
+    return any(_is_of_app(file) for file in _TRACE_FILE.findall(trace))
 
 
-def _is_inside(task: Any) -> bool:
-    """Whether the call has reached the app's own code, on the event loop or on a thread."""
-    waiting, files = task.get_coro(), set()
+def _is_of_app(file: str) -> bool:
+    """Whether a file is the app's code. The app's folder may also hold this probe and the runtime's environment."""
+    path = os.path.realpath(file)
+    if path == os.path.realpath(__file__) or not path.startswith(FOLDER + os.sep):
+        return False
+    folders = os.path.relpath(path, FOLDER).split(os.sep)
+    return folders[0] not in NOT_THE_APP and "site-packages" not in folders
+
+
+def _is_inside(task: Any, function: Any) -> bool:
+    """Whether a call has reached the app's own code: its own coroutine, or a thread that runs this very function."""
+    waiting = task.get_coro()
     while waiting is not None:
         frame = getattr(waiting, "cr_frame", None)
-        files.add(frame.f_code.co_filename if frame is not None else "")
+        if frame is not None and _is_of_app(frame.f_code.co_filename):
+            return True
         waiting = getattr(waiting, "cr_await", None)
+    code = inspect.unwrap(function.get_user_function()).__code__
     for frame in sys._current_frames().values():
         while frame is not None:
-            files.add(frame.f_code.co_filename)
+            if frame.f_code is code:
+                return True
             frame = frame.f_back
-    return any(file.startswith(FOLDER) and "site-packages" not in file for file in files)
+    return False
 
 
 def _inputs(function: Any, trigger: Any) -> tuple[list[tuple[str, Any]] | None, dict[str, Any]]:

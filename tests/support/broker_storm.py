@@ -46,6 +46,15 @@ class Account:
     maybe_completed: set[str] = field(default_factory=set)
     #: Ids sent to the queue that detects duplicates, again and again until acknowledged.
     once: set[str] = field(default_factory=set)
+    kills: int = 0
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "kills": self.kills,
+            "sent": len(self.sent),
+            "acknowledged": len(self.acknowledged) + len(self.once),
+            "completed": self.completed.total(),
+        }
 
 
 class Storm:
@@ -66,6 +75,7 @@ class Storm:
                 await asyncio.sleep(self._rng.uniform(*CALM_S))
                 await self._until(lambda before=before: len(self.account.acknowledged) >= before + ENOUGH_PER_LIFE)
                 await asyncio.to_thread(self._broker.kill)
+                self.account.kills += 1
                 await asyncio.to_thread(self._broker.start)
         finally:
             self._is_over = True

@@ -21,6 +21,7 @@ from local.host.durable.store import InstanceExists, Store
 from local.host.errors import one_line
 from local.host.invoke import Invocation, Invoker
 from local.host.model import FunctionSpec
+from local.host.tasks import report_end
 
 log = logging.getLogger("local.host.durable")
 
@@ -77,6 +78,7 @@ class Errands:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(report_end)
 
     async def arrange(self, loaded: Loaded) -> None:
         """Make sure that everything an instance waits for is on its way."""
@@ -147,7 +149,12 @@ class Errands:
 
     async def _call_activity(self, scheduled: Event, number: int) -> Event:
         name = scheduled["Name"]
-        spec = self.activities[name]
+        spec = self.activities.get(name)
+        if spec is None:
+            # Known when the orchestration asked for it; the app has changed since.
+            reason = why_unknown(name, self.activities, "an activity function") or ""
+            log.error("activity '%s' cannot run: %s", name, reason)
+            return _task_failed(number, reason, reason)
         try:
             inputs = {spec.trigger_name: Datum(scheduled["Input"] or "null", "string"), **self._extra_inputs(spec)()}
             invocation = await self._invoker.invoke(spec, inputs)
@@ -156,13 +163,8 @@ class Errands:
             return event(EventType.TASK_COMPLETED, _now(), TaskScheduledId=number, Result=result)
         except Exception as error:
             log.error("activity '%s' failed: %s: %s", name, type(error).__name__, one_line(error), exc_info=error)
-            return event(
-                EventType.TASK_FAILED,
-                _now(),
-                TaskScheduledId=number,
-                Reason=f"Activity function '{name}' failed: {error}",
-                Details=f"{type(error).__name__}: {error}",
-            )
+            reason = f"Activity function '{name}' failed: {error}"
+            return _task_failed(number, reason, f"{type(error).__name__}: {error}")
 
     async def _post_surely(self, instance_id: str, message: Message) -> None:
         """Store an answer, however long storage takes; a too large one becomes a failure."""
@@ -171,11 +173,8 @@ class Errands:
             try:
                 return await self._store.post(instance_id, message)
             except TooLarge as error:
-                number = (message.event or {}).get("TaskScheduledId")
-                failed = event(
-                    EventType.TASK_FAILED, _now(), TaskScheduledId=number, Reason=str(error), Details=str(error)
-                )
-                message = replace(message, event=failed)
+                number = (message.event or {})["TaskScheduledId"]
+                message = replace(message, event=_task_failed(number, str(error), str(error)))
             except AzureError as error:
                 log.warning("an answer for %s waits for storage: %s", instance_id, one_line(error))
                 await asyncio.sleep(delay)
@@ -234,6 +233,20 @@ class Errands:
         message = Message(kind=MessageKind.TASK, enqueued=_now(), event=answer, execution_id=link.execution_id)
         await self._post_surely(link.instance_id, message)
         self._wake(link.instance_id)
+
+
+def why_unknown(name: str, known: Mapping[str, FunctionSpec], what: str) -> str | None:
+    """What is wrong with the name of a function to call, in the words of the real extension; None: nothing is."""
+    if name in known:
+        return None
+    return (
+        f"The function '{name}' doesn't exist, is disabled, or is not {what}. "
+        f"Additional info: the following are the known ones: {', '.join(repr(n) for n in sorted(known)) or 'none'}."
+    )
+
+
+def _task_failed(number: int, reason: str, details: str) -> Event:
+    return event(EventType.TASK_FAILED, _now(), TaskScheduledId=number, Reason=reason, Details=details)
 
 
 def _sub_failed(number: int, name: str, reason: str) -> Event:

@@ -20,7 +20,7 @@ from azure.core.exceptions import AzureError
 
 from local.host.converters import Datum
 from local.host.durable.actions import ActionType
-from local.host.durable.errands import STORAGE_RETRY_MAX_S, STORAGE_RETRY_S, Errands
+from local.host.durable.errands import STORAGE_RETRY_MAX_S, STORAGE_RETRY_S, Errands, why_unknown
 from local.host.durable.events import Event, EventType, event
 from local.host.durable.model import Instance, Loaded, Status
 from local.host.durable.outcomes import Answer, Outcome, judge_turn, orchestrator_input, parse_answer, parse_failure
@@ -33,6 +33,7 @@ from local.host.invoke import Invocation, Invoker
 from local.host.leases import RENEW_EVERY_S, Leases
 from local.host.model import FunctionSpec
 from local.host.storage import StorageTrouble
+from local.host.tasks import report_end
 
 log = logging.getLogger("local.host.durable")
 
@@ -160,6 +161,7 @@ class DurableWorker:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(report_end)
 
     # One instance
 
@@ -259,15 +261,9 @@ class DurableWorker:
             return parse_failure(str(error) or type(error).__name__)
 
     def _check_name(self, kind: ActionType, name: str) -> str | None:
-        activity = kind in (ActionType.CALL_ACTIVITY, ActionType.CALL_ACTIVITY_WITH_RETRY)
-        known = self._errands.activities if activity else self.orchestrators
-        if name in known:
-            return None
-        what = "an activity function" if activity else "an orchestrator function"
-        return (
-            f"The function '{name}' doesn't exist, is disabled, or is not {what}. "
-            f"Additional info: the following are the known ones: {', '.join(repr(n) for n in sorted(known)) or 'none'}."
-        )
+        if kind in (ActionType.CALL_ACTIVITY, ActionType.CALL_ACTIVITY_WITH_RETRY):
+            return why_unknown(name, self._errands.activities, "an activity function")
+        return why_unknown(name, self.orchestrators, "an orchestrator function")
 
 
 def _standing(instance: Instance, outcome: Outcome, now: datetime) -> Instance:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from tests.support.host_fixtures import ToyLog, until, until_async
 from tests.support.host_setup import StartHost
@@ -78,6 +79,20 @@ async def test_metadata_is_what_the_real_extension_sends(start_host: StartHost, 
     assert "+" not in entry["enqueued"]
     assert {"UserProperties", "ApplicationProperties", "LockToken", "Label", "ExpiresAtUtc"} <= set(entry["metadata"])
     assert {"TimeToLive", "State", "LockedUntil", "ReplyTo"}.isdisjoint(entry["metadata"])
+
+
+async def test_a_message_without_a_properties_section_is_taken_like_any_other(
+    start_host: StartHost, bus: Bus, toy_log: ToyLog
+) -> None:
+    """Plain AMQP clients may leave it out."""
+    async with start_host(take_text="on", ToyBus=bus.connection_string):
+        async with bus.client.get_queue_sender("toy") as sender:
+            await sender.send_messages(AmqpAnnotatedMessage(data_body=b"bare"))
+        await until(lambda: toy_log.entries("text"))
+        await until_async(lambda: _empty(bus, "toy"))
+    (entry,) = toy_log.entries("text")
+    expected = {"body": "bare", "message_id": None, "content_type": None, "session_id": None, "delivery_count": 1}
+    assert expected == fields(entry, list(expected))
 
 
 async def test_a_json_body_overrides_metadata_of_text_triggers_but_not_of_binary_ones(

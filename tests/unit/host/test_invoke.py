@@ -10,7 +10,7 @@ import pytest
 from local.host.app_loader import load_app
 from local.host.converters import Datum
 from local.host.errors import ConfigurationError
-from local.host.invoke import FunctionTimedOut, Invoker, thread_count
+from local.host.invoke import FunctionBroke, FunctionTimedOut, Invoker, thread_count
 from local.host.model import FunctionSpec
 from local.host.threads import FunctionThreads
 
@@ -42,6 +42,18 @@ async def slow_timeout(value): raise TimeoutError("the function's own")
 
 @app.activity_trigger(input_name="value")
 def stops(value): raise StopIteration("odd")
+
+@app.activity_trigger(input_name="value")
+def exits(value): raise SystemExit(3)
+
+@app.activity_trigger(input_name="value")
+async def interrupts(value): raise KeyboardInterrupt()
+
+@app.activity_trigger(input_name="value")
+def cancels(value): raise asyncio.CancelledError()
+
+@app.activity_trigger(input_name="value")
+async def cancels_async(value): raise asyncio.CancelledError()
 
 @app.activity_trigger(input_name="value")
 async def about(value, context: func.Context): return [context.function_name, len(context.invocation_id)]
@@ -110,6 +122,63 @@ async def test_the_functions_own_timeout_error_stays_its_own(
 async def test_a_stop_iteration_does_not_vanish(functions: dict[str, FunctionSpec], invoker: Invoker) -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         await invoker.invoke(functions["stops"], {"value": Datum("1", "string")})
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"),
+    [
+        ("exits", "SystemExit(3)"),
+        ("interrupts", "KeyboardInterrupt()"),
+        ("cancels", "CancelledError()"),
+        ("cancels_async", "CancelledError()"),
+    ],
+)
+async def test_what_is_meant_for_the_interpreter_or_the_loop_ends_only_the_call(
+    name: str, raised: str, functions: dict[str, FunctionSpec], invoker: Invoker
+) -> None:
+    with pytest.raises(FunctionBroke) as caught:
+        await invoker.invoke(functions[name], {"value": Datum("1", "string")})
+    assert f"function '{name}' raised {raised}; only its own call ends" == str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["block", "hang"])
+async def test_a_cancelled_call_stays_cancelled(name: str, functions: dict[str, FunctionSpec]) -> None:
+    call = asyncio.ensure_future(
+        Invoker(threads=FunctionThreads(1), timeout=None).invoke(functions[name], {"value": Datum("1", "string")})
+    )
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    functions["block"].call.__globals__["release"].set()
+    functions["block"].call.__globals__["release"].clear()
+
+
+@pytest.mark.parametrize("give_up", ["abandon", "withdraw"])
+async def test_a_call_given_up_while_it_waits_never_begins_and_costs_no_thread(give_up: str) -> None:
+    pool = FunctionThreads(1)
+    ran: list[str] = []
+    release = threading.Event()
+
+    def hold() -> None:
+        ran.append("first")
+        release.wait(10)
+
+    first = pool.submit(hold)
+    getattr(pool.submit(lambda: ran.append("given up")), give_up)()
+    last = pool.submit(lambda: ran.append("last"))
+    release.set()
+    await asyncio.wait_for(asyncio.gather(first.future, last.future), 10)
+    assert ["first", "last"] == ran
+    # Still one thread: a thread is replaced only when a call has taken it away.
+    running = threading.Semaphore(0)
+    release.clear()
+    calls = [pool.submit(lambda: (running.release(), release.wait(10))) for _ in range(2)]
+    assert await asyncio.to_thread(running.acquire, True, 10)
+    assert not await asyncio.to_thread(running.acquire, True, 0.1)
+    release.set()
+    await asyncio.wait_for(asyncio.gather(*(call.future for call in calls)), 10)
+    pool.close()
 
 
 async def test_the_context_knows_the_call(functions: dict[str, FunctionSpec], invoker: Invoker) -> None:
