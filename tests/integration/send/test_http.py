@@ -171,11 +171,19 @@ async def an_outage_diverts(pair: PairOnBroker, host: SendHost) -> None:
     assert "5" == answer.headers["retry-after"]
 
 
-async def test_the_curl_examples_of_the_readme_work(pair: PairOnBroker, host: SendHost) -> None:
+async def test_the_curl_examples_of_the_documents_work(pair: PairOnBroker, host: SendHost) -> None:
     pair.primary.core.create_queue("orders", QueueDescription())
-    examples = re.findall(r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    await run_examples("README.md", host)
+    assert 3 == len(pair.in_primary("orders"))
+    await run_examples("docs/operating.md", host)
+    assert (3, 1) == (len(pair.in_primary("orders")), len(pair.in_backlog("orders"))), "one was sent in a rehearsal"
+    assert {"open"} == {factory["state"] for factory in (await host.status())["factories"].values()}
+
+
+async def run_examples(document: str, host: SendHost) -> None:
+    examples = re.findall(r"^```bash\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
     commands = [example for example in examples if "curl" in example]
-    assert commands, "README shows how to send with curl"
+    assert commands, f"{document} shows what to do with curl"
     env = {**os.environ, "BASE": host.process.address, "KEY": host.key, "ADMIN_KEY": host.key}
     for command in commands:
         done = await asyncio.to_thread(
@@ -191,4 +199,3 @@ async def test_the_curl_examples_of_the_readme_work(pair: PairOnBroker, host: Se
         statuses = re.findall(r"^HTTP/1.1 (\d+)", done.stdout, re.MULTILINE)
         assert statuses, (command, done.stdout)
         assert set(statuses) <= {"200", "201"}, done.stdout
-    assert 3 == len(pair.in_primary("orders"))

@@ -145,7 +145,7 @@ def test_every_command_shown_works(command: str) -> None:
     assert done.stdout
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTS, "docs/settings.md"])
+@pytest.mark.parametrize("name", [*DOCUMENTS, "docs/settings.md", "docs/operating.md"])
 def test_links_between_documents_lead_somewhere(name: str) -> None:
     page = ROOT / name
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
