@@ -28,7 +28,7 @@ const Charts = (() => {
       this.series = series;
       this.points = [];
       this.pointer = null;
-      this.svg = draw("svg", { class: "plot", role: "img", height: HEIGHT });
+      this.svg = draw("svg", { class: "plot", role: "img", height: HEIGHT, "aria-label": `${title}: nothing known yet` });
       this.legend = make("p", { class: "legend" });
       this.values = series.map(({ label, style }) => {
         const value = make("b");

@@ -44,9 +44,9 @@ const Elements = (() => {
     else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
   }
 
-  /** A reason may be long: two lines of it are shown, the rest when it is pointed at. */
+  /** A reason may be long, and the SDK says everything twice: what it says first is shown, the rest when pointed at. */
   function explain(element, text) {
-    say(element, text);
+    say(element, text.split(/ Error condition: /)[0]);
     mark(element, "title", text || null);
   }
 

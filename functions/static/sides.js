@@ -40,7 +40,7 @@ const Sides = (() => {
     const state = badge("idle", "");
     const facts = make("p", { class: "side-facts" });
     const why = make("p", { class: "side-why" });
-    const action = (word) => make("button", { type: "button", class: "quiet", text: word === "close" ? "Close…" : "Fault…", "aria-label": `${word === "close" ? "Close" : "Fault"} the ${side}`, on: { click: () => Actions.ask(word, side) } });
+    const action = (word) => make("button", { type: "button", class: "quiet", text: word === "close" ? "Close…" : "Fault…", "aria-label": `${word === "close" ? "Close…" : "Fault…"} the ${side}`, on: { click: () => Actions.ask(word, side) } });
     const reopen = make("button", { type: "button", text: "Re-open pair…", on: { click: () => Actions.ask("open", null) } });
     const close = action("close");
     const fault = action("fault");

@@ -66,8 +66,8 @@ const Tables = (() => {
     const reason = make("p", { class: "reason" });
     const keys = make("details", { class: "watched" }, make("summary"), make("ul"));
     const when = make("span");
-    const rehearse = make("button", { type: "button", class: "quiet", text: "Rehearse failover…", "aria-label": `Rehearse a failover of ${path}`, on: { click: () => Actions.ask("unavailable", path) } });
-    const heal = make("button", { type: "button", class: "quiet", text: "Mark healthy…", "aria-label": `Mark ${path} healthy`, on: { click: () => Actions.ask("healthy", path) } });
+    const rehearse = make("button", { type: "button", class: "quiet", text: "Rehearse failover…", "aria-label": `Rehearse failover… of ${path}`, on: { click: () => Actions.ask("unavailable", path) } });
+    const heal = make("button", { type: "button", class: "quiet", text: "Mark healthy…", "aria-label": `Mark healthy… ${path}`, on: { click: () => Actions.ask("healthy", path) } });
     const row = make("tr", { role: "row" }, cell("State", {}, state), cell("Entity", { class: "name" }, make("p", { class: "path", text: path }), reason, keys), cell("Since", { class: "when" }, when), cell("Actions", { class: "acts" }, heal, rehearse));
     row.update = (entity) => {
       const found = Verdict.entityState(entity);

@@ -114,7 +114,7 @@ const Verdict = (() => {
     if (s.dead) more.push(`${messages(s.dead)} dead-lettered`);
     if (s.out.length) more.push(`${count(s.out.length, "backlog queue", "backlog queues")} out of rotation`);
     if (s.silent.length) more.push(`${count(s.silent.length, "backlog queue does", "backlog queues do")} not answer`);
-    if (found.kind === "unavailable") more.push(`pinged every ${Format.isoDuration(status.options.ping_primary_interval)}`);
+    if (found.kind === "unavailable") more.push(`pinged every ${Format.isoDuration(status.options.ping_primary_interval)}, draining begins when a ping is answered`);
     if (found.kind === "shut") more.push(...s.shut.filter(([, factory]) => factory.reason).map(([side, factory]) => `${side}: ${factory.reason}`));
     return { ...found, text: `${found.text}.`, more: more.join(" · "), summary: s };
   }

@@ -34,6 +34,8 @@ def announce(console: Console, ready: Ready) -> None:
     console.plain(console.strong(f"Ready after {ready.seconds:.1f} s") + f" ({parts})")
     console.plain()
     console.plain(f"  function app  {ready.address}")
+    if any(function.get("route") == "dashboard" for function in ready.functions):
+        console.plain(f"  dashboard     {ready.address}/api/dashboard")
     for side in ready.sides:
         console.plain(f"  {side.name:<13} {_where(side)}")
     tables = "elsewhere, as given" if ready.table_port is None else f"http://{LOOPBACK}:{ready.table_port} (tables)"

@@ -59,17 +59,17 @@ async def test_every_action_asks_first_and_needs_no_mouse(page: Page, pair: Pair
         await expect(row).to_contain_text("Available")
 
         question = "Rehearse a failover of orders?"
-        await act_by_keyboard(page, "Rehearse a failover of orders", question, reason="drill")
+        await act_by_keyboard(page, "Rehearse failover… of orders", question, reason="drill")
         await expect(row).to_contain_text("Unavailable")
         assert ("unavailable", "drill") == await availability(host)
         assert "backlog" == await host.route("orders")
 
-        await act_by_keyboard(page, "Mark orders healthy", "Mark orders healthy?")
+        await act_by_keyboard(page, "Mark healthy… orders", "Mark orders healthy?")
         await expect(toast).to_have_text("orders is marked healthy.")
         await expect(row).to_contain_text("Available")
         assert "available" == (await availability(host))[0]
 
-        await act_by_keyboard(page, "Fault the secondary", "Fault the secondary?", reason="being moved")
+        await act_by_keyboard(page, "Fault… the secondary", "Fault the secondary?", reason="being moved")
         await expect(page.locator("#headline")).to_contain_text("Pair faulted since")
         await expect(page.locator("#side-secondary")).to_contain_text("being moved")
         assert ["faulted", "faulted"] == await factories(host)
@@ -78,7 +78,7 @@ async def test_every_action_asks_first_and_needs_no_mouse(page: Page, pair: Pair
         await expect(page.locator("#side-primary")).to_contain_text("Factory open")
         assert ["open", "open"] == await factories(host)
 
-        await act_by_keyboard(page, "Close the primary", "Close the primary?")
+        await act_by_keyboard(page, "Close… the primary", "Close the primary?")
         await expect(page.locator("#side-primary")).to_contain_text("Factory closed")
         assert "closed" == (await factories(host))[0]
         await page.close()  # before the app stops

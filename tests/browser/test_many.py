@@ -1,36 +1,17 @@
-"""The page with recorded answers: many entities, hostile names, lost contact, small screens."""
+"""The page with recorded answers: many entities, hostile names, lost contact."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
-from tests.support.browser import PHONE, Watch, watched_page
-from tests.support.dashboard import RecordedApp, ago, entity, pair_answer, queue
+from tests.support.browser import Watch
+from tests.support.dashboard import RecordedApp, entity, many, pair_answer, queue
 
 #: Of a page with 200 entities and 50 queues; every row that is drawn costs at each update.
 ELEMENTS_MAX = 1500
 UNFOLDED_ELEMENTS_MAX = 3000
-
-
-def many() -> dict[str, Any]:
-    key = {"key": "customer-7", "availability": "unavailable", "since": ago(60), "reason": "partition unavailable"}
-    entities = [
-        *(entity(f"tenant-{number}/orders", "unavailable") for number in range(3)),
-        entity("invoices", "suspect"),
-        entity("payments", watched_keys=1, keys=[key]),
-        *(entity(f"tenant-{number}/orders") for number in range(3, 198)),
-    ]
-    queues = [
-        queue(0, active=1000, oldest=ago(170), rate=5.0, seconds_left=200.0),
-        queue(1, active=204, oldest=ago(100), dead_lettered=2),
-        queue(2, in_rotation=False, out_since=ago(50), out_reason="time-out: no answer in time"),
-        *(queue(index) for index in range(3, 50)),
-    ]
-    return pair_answer(entities, queues)
 
 
 async def test_200_entities_and_50_queues_stay_usable(page: Page) -> None:
@@ -65,7 +46,7 @@ async def test_200_entities_and_50_queues_stay_usable(page: Page) -> None:
 async def test_an_update_leaves_focus_filter_and_open_parts_alone(page: Page) -> None:
     app = RecordedApp(many())
     await app.open(page)
-    button = page.get_by_role("button", name="Mark tenant-1/orders healthy")
+    button = page.get_by_role("button", name="Mark healthy… tenant-1/orders")
     await button.focus()
     await page.evaluate("document.querySelector('#entities tbody tr').dataset.seen = 'yes'")
     app.answer["entities"].insert(0, entity("accounts", "unavailable"))
@@ -93,7 +74,7 @@ async def test_names_from_outside_are_text_and_reach_the_app_as_they_are(page: P
 async def test_a_fault_without_a_reason_is_not_sent(page: Page) -> None:
     app = RecordedApp(pair_answer([], [queue(0)]))
     await app.open(page)
-    await page.get_by_role("button", name="Fault the primary").click()
+    await page.get_by_role("button", name="Fault… the primary").click()
     await page.fill("#ask-reason", "   ")
     await page.click("#ask-confirm")
     await expect(page.locator("#ask-problem")).to_have_text("A fault needs a reason.")
@@ -120,9 +101,12 @@ async def test_an_old_picture_says_so_and_lost_contact_comes_back(page: Page, wa
     await expect(page.locator("body")).not_to_have_class("old")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_a_phone_shows_everything_without_scrolling_sideways(browser: Browser, theme: Any) -> None:
-    async with watched_page(browser, theme=theme, size=PHONE) as (page, _):
-        await RecordedApp(many()).open(page)
-        await expect(page.locator("#headline")).to_contain_text("3 of 200 entities unavailable since")
-        assert PHONE[0] == await page.evaluate("document.documentElement.scrollWidth")
+async def test_a_picture_that_no_answer_renews_is_called_old(page: Page) -> None:
+    await page.clock.install()
+    app = RecordedApp(pair_answer([entity("orders")], [queue(0)]))
+    await app.open(page)
+    await expect(page.locator("#contact-text")).to_contain_text("Live")
+    app.is_silent = True
+    await page.clock.run_for(18_000)
+    await expect(page.locator("#contact-text")).to_contain_text("No new answer, updated 1")
+    await expect(page.locator("body")).to_have_class("old")

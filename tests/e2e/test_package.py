@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.dashboard import STATIC
 from tests.conformance import runtime_check
 from tests.support.app_process import ROOT
 from tests.support.package import foreign_files, package_files, write_package
@@ -42,6 +43,7 @@ def test_the_package_holds_the_app_and_nothing_else() -> None:
     files = package_files()
     assert [] == foreign_files(files)
     assert {"host.json", "function_app.py", "requirements.txt"} <= {str(file) for file in files}
+    assert {file.name for file in STATIC.iterdir()} == {file.name for file in files if file.parent.name == "static"}
     ignore = (ROOT / ".funcignore").read_text(encoding="utf-8")
     for line in ("local/", "tests/", "scripts/", "infra/"):
         assert foreign_files(package_files(ignore=ignore.replace(f"\n{line}\n", "\n"))), line
@@ -52,7 +54,7 @@ def test_the_package_is_indexed_with_requirements_alone(unpacked: Path) -> None:
     answer = indexed(unpacked)
     assert "error" not in answer, answer
     names = {one["name"] for one in answer["functions"]}  # type: ignore[attr-defined]
-    assert {"send", "pair_status", "ping_primary", "syphon_0", "coordinate_pair", "health"} <= names
+    assert {"send", "pair_status", "ping_primary", "syphon_0", "coordinate_pair", "health", "dashboard"} <= names
 
 
 @pytest.mark.timeout(400)

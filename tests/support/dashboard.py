@@ -95,6 +95,24 @@ def pair_answer(entities: list[dict[str, Any]], queues: list[dict[str, Any]], **
     }
 
 
+def many() -> dict[str, Any]:
+    """200 entities and 50 queues, some of them in every kind of trouble."""
+    key = {"key": "customer-7", "availability": "unavailable", "since": ago(60), "reason": "partition unavailable"}
+    entities = [
+        *(entity(f"tenant-{number}/orders", "unavailable") for number in range(3)),
+        entity("invoices", "suspect"),
+        entity("payments", watched_keys=1, keys=[key]),
+        *(entity(f"tenant-{number}/orders") for number in range(3, 198)),
+    ]
+    queues = [
+        queue(0, active=1000, oldest=ago(170), rate=5.0, seconds_left=200.0),
+        queue(1, active=204, oldest=ago(100), dead_lettered=2),
+        queue(2, in_rotation=False, out_since=ago(50), out_reason="time-out: no answer in time"),
+        *(queue(index) for index in range(3, 50)),
+    ]
+    return pair_answer(entities, queues)
+
+
 class RecordedApp:
     """Answers a page's requests in the app's place. What it is asked to do is noted."""
 
@@ -104,6 +122,8 @@ class RecordedApp:
         self.accepted = {"primary": 0, "backlog": 0}
         #: What GET /api/pair answers instead.
         self.status: int | None = None
+        #: Takes requests and never answers.
+        self.is_silent = False
         self.asked: list[tuple[str, str]] = []
 
     async def open(self, page: Page) -> None:
@@ -116,6 +136,8 @@ class RecordedApp:
         if path == "/api/dashboard":
             page = build_page()
             await route.fulfill(body=page.html, headers=page.headers, content_type="text/html; charset=utf-8")
+        elif self.is_silent:
+            return
         elif self.status is not None:
             await route.fulfill(status=self.status)
         elif request.method == "POST":
