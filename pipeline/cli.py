@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.generate import GenerateOptions, generate
 from pipeline.job import CompactOptions, ReportOptions, Say, compact, one_line_errors, report, say_on_stderr
 from pipeline.plan import Faults, Plan
+from pipeline.prices import read_prices
 from pipeline.session import spark_session
 
 _EXAMPLES = """\
@@ -67,7 +69,10 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _report(options: argparse.Namespace) -> Work:
     wanted = ReportOptions(
-        events=options.events, out=options.out, allow_unknown_versions=options.allow_unknown_versions
+        events=options.events,
+        out=options.out,
+        allow_unknown_versions=options.allow_unknown_versions,
+        prices=read_prices(Path(options.prices)) if options.prices else None,
     )
     wanted.check()
     return lambda spark, say: _in_short(report(spark, wanted, say))
@@ -111,6 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_events(one)
     one.add_argument("--out", required=True, metavar="DIR", help="the report; replaced when it is complete, not before")
     _add_versions(one)
+    one.add_argument(
+        "--prices", metavar="FILE", help="what things cost you (default: pipeline/prices.json, an example)"
+    )
     one.set_defaults(prepare=_report)
     one = commands.add_parser("compact", help="JSON lines to Parquet: a tenth as large, and faster to report on")
     _add_events(one)

@@ -11,13 +11,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipeline.errors import PipelineError
+
 T = TypeVar("T")
 FILE_BYTES_MAX = 64 * 1024
 _BANDS_MAX = 20
 _TEXT_MAX = 500
 
 
-class PricesError(Exception):
+class PricesError(PipelineError):
     """The prices cannot be used; the text is one line that says why and what to write instead."""
 
 

@@ -14,7 +14,7 @@ HEAT_ROWS_MAX = 12
 KEYS_MAX = 30
 SKEWED = 2.0
 _LEAD = (
-    "Messages of one key stay in one of an entity's 16 partitions, so a busy key makes a busy partition. Observed: from "
+    "Messages of one key stay in one of an entity's 16 partitions, so a busy key makes a busy partition. Observed: by "
     "the sequence numbers of receipts. Expected: as the embedded broker spreads keys; the service may do it otherwise, "
     "and whether the entity is partitioned at all is not on record."
 )
