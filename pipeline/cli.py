@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from pipeline.job import CompactOptions, ReportOptions, Say, compact, one_line_e
 from pipeline.plan import Faults, Plan
 from pipeline.prices import read_prices
 from pipeline.session import spark_session
+from pipeline.stream import FILES_AT_ONCE, KEEP, StreamOptions, stream
 
 _EXAMPLES = """\
 examples:
   python -m pipeline report --events telemetry --out build/report
       where every message ended: Parquet tables, build/report/report.html and build/report/summary.json
+  python -m pipeline stream --events telemetry --out build/live --checkpoint build/live-state --every 60
+      the same report, brought up to date every minute while the app runs
   python -m pipeline generate --out build/events --messages 100000 --lost 3 --waiting 5
       made-up records to try it on, and what is planted in them in build/events/truth.json
 """
@@ -78,6 +82,19 @@ def _report(options: argparse.Namespace) -> Work:
     return lambda spark, say: _in_short(report(spark, wanted, say))
 
 
+def _stream(options: argparse.Namespace) -> Work:
+    wanted = StreamOptions(
+        events=options.events,
+        out=options.out,
+        checkpoint=options.checkpoint,
+        every=None if options.every is None else timedelta(seconds=options.every),
+        keep=timedelta(days=options.keep),
+        files_at_once=options.files_at_once,
+    )
+    wanted.check()
+    return lambda spark, say: _in_short(stream(spark, wanted, say))
+
+
 def _compact(options: argparse.Namespace) -> Work:
     wanted = CompactOptions(events=options.events, out=options.out)
     wanted.check()
@@ -120,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
         "--prices", metavar="FILE", help="what things cost you (default: pipeline/prices.json, an example)"
     )
     one.set_defaults(prepare=_report)
+    _add_stream(commands.add_parser("stream", help="keep a report up to date while records come in"))
     one = commands.add_parser("compact", help="JSON lines to Parquet: a tenth as large, and faster to report on")
     _add_events(one)
     one.add_argument("--out", required=True, metavar="DIR", help="a folder that report takes as --events")
@@ -135,6 +153,21 @@ def _parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():
         _add_spark(command)
     return parser
+
+
+def _add_stream(one: argparse.ArgumentParser) -> None:
+    one.set_defaults(prepare=_stream)
+    _add_events(one)
+    one.add_argument("--out", required=True, metavar="DIR", help="the report, replaced whenever there is something new")
+    text = "what was read so far; the next run goes on from there, also after a kill"
+    one.add_argument("--checkpoint", required=True, metavar="DIR", help=text)
+    when = one.add_mutually_exclusive_group()
+    when.add_argument("--available-now", action="store_true", help="take in what is there, and end (the default)")
+    when.add_argument("--every", type=float, metavar="SECONDS", help="look for new files this often, until Ctrl-C")
+    text = f"look back this long; what comes later is dropped and counted (default: {KEEP.days})"
+    one.add_argument("--keep", type=float, default=float(KEEP.days), metavar="DAYS", help=text)
+    text = f"files in one batch at most (default: {FILES_AT_ONCE})"
+    one.add_argument("--files-at-once", type=int, default=FILES_AT_ONCE, metavar="N", help=text)
 
 
 _FAULT_HELP = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -175,10 +175,18 @@ def _set_aside(lines: DataFrame, folder: Path, allow_unknown_versions: bool) -> 
     return sum(problems.values())
 
 
+@overload
+def utc(time: datetime) -> datetime: ...
+@overload
+def utc(time: datetime | None) -> datetime | None: ...
+def utc(time: datetime | None) -> datetime | None:
+    """Spark hands out times of this machine's zone without saying so."""
+    return None if time is None else time.astimezone(UTC)
+
+
 def _plain(value: object) -> object:
-    """Times of a session in UTC come without saying so."""
     if isinstance(value, datetime):
-        return (value if value.tzinfo else value.astimezone(UTC)).isoformat()
+        return utc(value).isoformat()
     if isinstance(value, Decimal):
         return float(value)
     raise TypeError(f"{type(value).__name__} has no place in a summary")
