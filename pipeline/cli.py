@@ -8,6 +8,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,12 +18,16 @@ from pipeline.errors import PipelineError
 from pipeline.generate import GenerateOptions, generate
 from pipeline.job import CompactOptions, ReportOptions, Say, compact, one_line_errors, report, say_on_stderr
 from pipeline.plan import Faults, Plan
+from pipeline.prices import read_prices
 from pipeline.session import spark_session
+from pipeline.stream import FILES_AT_ONCE, KEEP, StreamOptions, stream
 
 _EXAMPLES = """\
 examples:
   python -m pipeline report --events telemetry --out build/report
       where every message ended: Parquet tables, build/report/report.html and build/report/summary.json
+  python -m pipeline stream --events telemetry --out build/live --checkpoint build/live-state --every 60
+      the same report, brought up to date every minute while the app runs
   python -m pipeline generate --out build/events --messages 100000 --lost 3 --waiting 5
       made-up records to try it on, and what is planted in them in build/events/truth.json
 """
@@ -67,10 +73,26 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _report(options: argparse.Namespace) -> Work:
     wanted = ReportOptions(
-        events=options.events, out=options.out, allow_unknown_versions=options.allow_unknown_versions
+        events=options.events,
+        out=options.out,
+        allow_unknown_versions=options.allow_unknown_versions,
+        prices=read_prices(Path(options.prices)) if options.prices else None,
     )
     wanted.check()
     return lambda spark, say: _in_short(report(spark, wanted, say))
+
+
+def _stream(options: argparse.Namespace) -> Work:
+    wanted = StreamOptions(
+        events=options.events,
+        out=options.out,
+        checkpoint=options.checkpoint,
+        every=None if options.every is None else timedelta(seconds=options.every),
+        keep=timedelta(days=options.keep),
+        files_at_once=options.files_at_once,
+    )
+    wanted.check()
+    return lambda spark, say: _in_short(stream(spark, wanted, say))
 
 
 def _compact(options: argparse.Namespace) -> Work:
@@ -111,7 +133,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_events(one)
     one.add_argument("--out", required=True, metavar="DIR", help="the report; replaced when it is complete, not before")
     _add_versions(one)
+    one.add_argument(
+        "--prices", metavar="FILE", help="what things cost you (default: pipeline/prices.json, an example)"
+    )
     one.set_defaults(prepare=_report)
+    _add_stream(commands.add_parser("stream", help="keep a report up to date while records come in"))
     one = commands.add_parser("compact", help="JSON lines to Parquet: a tenth as large, and faster to report on")
     _add_events(one)
     one.add_argument("--out", required=True, metavar="DIR", help="a folder that report takes as --events")
@@ -127,6 +153,21 @@ def _parser() -> argparse.ArgumentParser:
     for command in commands.choices.values():
         _add_spark(command)
     return parser
+
+
+def _add_stream(one: argparse.ArgumentParser) -> None:
+    one.set_defaults(prepare=_stream)
+    _add_events(one)
+    one.add_argument("--out", required=True, metavar="DIR", help="the report, replaced whenever there is something new")
+    text = "what was read so far; the next run goes on from there, also after a kill"
+    one.add_argument("--checkpoint", required=True, metavar="DIR", help=text)
+    when = one.add_mutually_exclusive_group()
+    when.add_argument("--available-now", action="store_true", help="take in what is there, and end (the default)")
+    when.add_argument("--every", type=float, metavar="SECONDS", help="look for new files this often, until Ctrl-C")
+    text = f"look back this long; what comes later is dropped and counted (default: {KEEP.days})"
+    one.add_argument("--keep", type=float, default=float(KEEP.days), metavar="DAYS", help=text)
+    text = f"files in one batch at most (default: {FILES_AT_ONCE})"
+    one.add_argument("--files-at-once", type=int, default=FILES_AT_ONCE, metavar="N", help=text)
 
 
 _FAULT_HELP = {

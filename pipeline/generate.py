@@ -44,7 +44,8 @@ ROW_BITS = 33
 STEP = (
     "event string, after double, path string, message_id string, backlog_queue string, seconds double, "
     "body_bytes long, possible_duplicate boolean, attempt long, waited_seconds double, reason string, "
-    "description string, sequence_number long, subscription string, enqueued_after double, delivery_count long, flush_seconds double"
+    "description string, sequence_number long, subscription string, enqueued_after double, "
+    "delivery_count long, flush_seconds double"
 )
 
 

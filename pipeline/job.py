@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.cost_report import costs_of
+from pipeline.costs import Usage
 from pipeline.errors import PipelineError
 from pipeline.instances import counted_once, instances
 from pipeline.output import MARK, appears_whole, checked_output
+from pipeline.prices import Prices, default_prices
 from pipeline.proof import proof
 from pipeline.reading import (
     OTHER_VERSION,
@@ -49,6 +52,8 @@ class ReportOptions:
     out: str
     #: Lines of another version are kept aside, and the proof has a hole, instead of an error.
     allow_unknown_versions: bool = False
+    #: What things cost; None: the prices that come with the pipeline.
+    prices: Prices | None = None
 
     def check(self) -> Path:
         published_files(self.events)
@@ -101,7 +106,7 @@ def report(spark: SparkSession, options: ReportOptions, say: Say) -> dict[str, A
             read_lines(spark, options.events).write.parquet(staged[0])
         lines = read_compacted(spark, *staged, *([options.events] if has_parquet else []))
         facts = {"unpublished_files": unpublished_files(options.events)}
-        summary = write_report(spark, lines, writing, facts, options.allow_unknown_versions, say)
+        summary = write_report(spark, lines, writing, facts, options.allow_unknown_versions, say, options.prices)
         shutil.rmtree(writing / STAGED, ignore_errors=True)
     say(f"{target}/report.html  {summary['proof']['sentence']}")
     return summary
@@ -124,6 +129,7 @@ def write_report(
     facts: Mapping[str, int],
     allow_unknown_versions: bool,
     say: Say,
+    prices: Prices | None = None,
 ) -> dict[str, Any]:
     """All tables, the page and the summary of what was read, into an empty folder."""
     quarantined = _set_aside(lines, folder, allow_unknown_versions)
@@ -144,6 +150,7 @@ def write_report(
             say(f"{summary['repeated_records']:,} records are there twice and count once")
             events = counted_once(events)
     summary["proof"] = proof(summary)
+    summary["costs"] = costs_of(Usage(**summary["usage"]), prices or default_prices())
     plain = json.loads(json.dumps(summary, default=_plain))
     if importlib.util.find_spec("pipeline.report"):
         page = importlib.import_module("pipeline.report").render(plain, shown)
@@ -168,10 +175,18 @@ def _set_aside(lines: DataFrame, folder: Path, allow_unknown_versions: bool) -> 
     return sum(problems.values())
 
 
+@overload
+def utc(time: datetime) -> datetime: ...
+@overload
+def utc(time: datetime | None) -> datetime | None: ...
+def utc(time: datetime | None) -> datetime | None:
+    """Spark hands out times of this machine's zone without saying so."""
+    return None if time is None else time.astimezone(UTC)
+
+
 def _plain(value: object) -> object:
-    """Times of a session in UTC come without saying so."""
     if isinstance(value, datetime):
-        return (value if value.tzinfo else value.astimezone(UTC)).isoformat()
+        return utc(value).isoformat()
     if isinstance(value, Decimal):
         return float(value)
     raise TypeError(f"{type(value).__name__} has no place in a summary")

@@ -22,7 +22,7 @@ HOLES = {
     "killed_instances": "{} instances never stopped (killed, or still running): their last records may be missing",
     "unpublished_files": "{} files are not published yet",
     "late_rows": "{} records came too late for the live view and are left out of it",
-    "forgotten_messages": "{} messages are older than what the live view keeps",
+    "forgotten_records": "{} records are older than what the live view keeps",
 }
 #: What does not weaken the proof, and should be known all the same.
 NOTES = {

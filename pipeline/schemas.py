@@ -89,5 +89,8 @@ LINES = StructType([*EVENTS.fields, StructField(BROKEN, _text)])
 #: Every line as it is kept in Parquet: parsed, with what is wrong with it and where it was read.
 COMPACTED = StructType([*LINES.fields, StructField(PROBLEM, _text), StructField(FILE, _text)])
 
+#: Records that came too late for a live view.
+LATE = StructType([COMPACTED[name] for name in (FILE, *HEAD, "path", "message_id")])
+
 #: Lines that are no records, kept aside.
 QUARANTINE = _struct(file=_text, line=_text, reason=_text)

@@ -11,8 +11,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from pipeline import shown
 from pipeline.deliveries import deliveries, of_interest, summary_of_deliveries
 from pipeline.instances import instances, summary_of_instances
+from pipeline.outages import sends, sends_by_time
+from pipeline.partitions import partition_keys, partition_load
+from pipeline.time_line import time_line
+from pipeline.usage import usage
 
 #: Rows of a table that are handed to the HTML report.
 SHOWN_ROWS_MAX = 5_000
@@ -33,4 +38,13 @@ class Table:
 TABLES: dict[str, Table] = {
     "instances": Table(build=instances, summarise=summary_of_instances),
     "deliveries": Table(build=deliveries, summarise=summary_of_deliveries, shown=of_interest),
+    "time_line": Table(build=time_line, summarise=shown.summary_of_time_line, shown=shown.troubled_lanes),
+    "outages": Table(build=shown.outages_of, summarise=shown.summary_of_outages, shown=shown.latest_outages),
+    "sends": Table(build=sends, summarise=shown.summary_of_sends, shown=shown.most_sent),
+    "sends_by_time": Table(build=sends_by_time, shown=shown.busiest),
+    "drain": Table(build=shown.drain_of, shown=shown.deepest),
+    "usage": Table(build=usage, summarise=shown.summary_of_usage),
+    "partitions": Table(build=partition_load, shown=shown.hottest),
+    "partition_keys": Table(build=partition_keys, summarise=shown.summary_of_keys, shown=shown.keys_at_risk),
+    "partition_skew": Table(build=shown.skew_of, summarise=shown.summary_of_skew, shown=shown.most_skewed),
 }

@@ -57,6 +57,7 @@ LAYERS = {
     "function_app": Layer(ours=("functions",), others=FUNCTIONS_SDK),
     "pipeline": Layer(ours=("shared.telemetry_events", "pipeline"), others=ANY),
     "local.broker": Layer(ours=("local.broker",), others=ANY),
+    "local.demo": Layer(ours=("local", "shared.adapters.receipts", "shared.bounded"), others=ANY),
     "local": Layer(ours=("local",), others=ANY),
 }
 PACKAGE_MARKERS = ("shared", "functions", "local")  # their __init__ modules hold a docstring and import nothing
