@@ -292,7 +292,7 @@ def is_plain_send(event: TelemetryEvent) -> bool:
 
 def is_of_one_message(event: TelemetryEvent) -> bool:
     """An event there is one of for every message, or several: to be counted and recorded, not to be told to people."""
-    return isinstance(event, SendAccepted | SendRefused | FailureCounted | Forwarded | MessageReceived)
+    return isinstance(event, SendAccepted | SendRefused | FailureCounted | Forwarded | ForwardInDoubt | MessageReceived)
 
 
 def key_hash_of(key: str | None) -> str | None:

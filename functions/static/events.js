@@ -34,6 +34,7 @@ const Events = (() => {
     "credentials.refused": (e) => ["bad", many(e, `The ${e.side} refused the app's credentials for ${e.path}`), e.detail],
     "entity.pinged": (e) => (e.succeeded ? ["ok", `${e.path} answers pings`] : ["warn", many(e, `${e.path} did not answer a ping`), e.detail]),
     "syphon.forwarded": (e) => ["info", `${messages(e.times)} delivered to ${e.path}`, `The last waited ${duration(e.waited_seconds)}`],
+    "syphon.in-doubt": (e) => ["warn", `${messages(e.times)} for ${e.path} may have arrived, and will be sent again (${e.failure})`],
     "syphon.set-aside": (e) => ["info", `Messages for ${e.path} wait aside, so that others can pass`],
     "syphon.dead-lettered": (e) => ["bad", `${messages(e.times)} dead-lettered in ${e.backlog_queue}: ${e.reason}`, e.description],
     "syphon.destination-rested": (e) => ["warn", many(e, `The syphon leaves ${e.path} alone for a while (${e.failure})`), e.detail],

@@ -15,6 +15,7 @@ from shared.telemetry_events import (
     DestinationRested,
     FailureCounted,
     Forwarded,
+    ForwardInDoubt,
     Pinged,
     SendAccepted,
     SendRefused,
@@ -109,7 +110,7 @@ def _likeness(event: TelemetryEvent, number: int) -> Hashable:
             return (event.name, event.path, event.failure)
         case Pinged():
             return (event.name, event.path, event.succeeded)
-        case Forwarded() | SetAside():
+        case Forwarded() | ForwardInDoubt() | SetAside():
             return (event.name, event.path)
         case DeadLettered():
             return (event.name, event.backlog_queue, event.reason)
