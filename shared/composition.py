@@ -41,6 +41,7 @@ from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
 from shared.services.pairing import Pairing
 from shared.services.pinger import Pinger, PingOptions
+from shared.services.pings import Pings
 from shared.services.status import Status
 from shared.services.syphon import Syphon, SyphonOptions
 from shared.services.syphon_desk import Desk
@@ -139,16 +140,17 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         clock=clock,
     )
     backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
+    pings = Pings(links)
     pinger = Pinger(
         options=_ping_options(settings),
         state=state,
-        links=links,
+        pings=pings,
         facts=facts,
         clock=clock,
         telemetry=telemetry,
         keys=KeyReturns(
             state=state,
-            links=links,
+            pings=pings,
             queues=backlog_queues,
             clock=clock,
             ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),

@@ -13,6 +13,7 @@ from shared.domain.factory import Factories, Factory
 from shared.domain.failures import Failure
 from shared.domain.message import Outgoing
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import Traits
 from shared.domain.rotation import Outage
 from shared.domain.syphon import BacklogMessage, Drain
 from shared.telemetry_events import TelemetryEvent
@@ -171,7 +172,7 @@ class QueueAdmin(Protocol):
 class EntityAdmin(Protocol):
     """Entities of the primary namespace."""
 
-    async def is_partitioned(self, path: EntityPath) -> bool | None:
+    async def traits(self, path: EntityPath) -> Traits | None:
         """None where there is no such entity."""
         ...
 

@@ -34,6 +34,18 @@ FAILED_KEYS_MAX = 8
 _OF_A_PARTITION = frozenset({Failure.TIMEOUT, Failure.SERVICE_ERROR, Failure.ENTITY_FULL})
 
 
+class Traits(NamedTuple):
+    """What is to be known about an entity besides its path; none of it can change while the entity exists."""
+
+    partitioned: bool
+    detects_duplicates: bool = False
+
+    @property
+    def message_id_is_key(self) -> bool:
+        """Whether a message that has no other key goes where its message id leads."""
+        return self.partitioned and self.detects_duplicates
+
+
 class KeyLane(NamedTuple):
     path: EntityPath
     #: None where only its digest is known.

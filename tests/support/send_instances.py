@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from shared.domain.backlog import backlog_queue_paths
 from shared.domain.pair import EntityPath, Namespace, Pair, Side
+from shared.domain.partitions import Traits
 from shared.services.backlog_sender import BacklogSender
 from shared.services.entity_facts import EntityFacts
 from shared.services.failover_sender import FailoverSender, SendOptions, Sent
@@ -44,8 +45,8 @@ class Offices:
 
 
 class NoFacts:
-    async def is_partitioned(self, path: EntityPath) -> bool | None:
-        return False
+    async def traits(self, path: EntityPath) -> Traits | None:
+        return Traits(partitioned=False)
 
 
 @dataclass
