@@ -33,6 +33,7 @@ from shared.domain.pair import Side
 from shared.ports import Telemetry
 from shared.services.backlog_sender import BacklogSender
 from shared.services.closing import Closing
+from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
 from shared.services.factory_watch import FactoryWatch, WatchedLinks
 from shared.services.failover_sender import FailoverSender, SendOptions
@@ -120,6 +121,8 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         attempt_timeout=settings.primary_attempt_timeout,
         rng=random.Random(),
     )
+    pings = Pings(links)
+    check = EntityCheck(state=state, pings=pings, timeout=settings.primary_attempt_timeout)
     sender = FailoverSender(
         pair=settings.pair,
         options=_send_options(settings),
@@ -129,6 +132,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         clock=clock,
         telemetry=telemetry,
         facts=facts,
+        check=check,
     )
     pairing = Pairing(
         pair=settings.pair,
@@ -140,7 +144,6 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         clock=clock,
     )
     backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
-    pings = Pings(links)
     pinger = Pinger(
         options=_ping_options(settings),
         state=state,
@@ -188,6 +191,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         to_outgoing=outgoing_from,
         closers=(
             facts.close,
+            check.close,
             pairing.close,
             status.close,
             pinger.close,

@@ -26,16 +26,26 @@ class Clock(Protocol):
 
 
 class SendFailed(Exception):
-    """One attempt to send failed, and how. `indefinite`: the message may have arrived all the same."""
+    """One attempt to send failed, and how. `indefinite`: the message may have arrived all the same.
+
+    `tried`: it was under way, so that the failure may be about this very message or its key.
+    """
 
     def __init__(
-        self, failure: Failure, detail: str, *, indefinite: bool = False, bytes_over: int | None = None
+        self,
+        failure: Failure,
+        detail: str,
+        *,
+        indefinite: bool = False,
+        bytes_over: int | None = None,
+        tried: bool = True,
     ) -> None:
         super().__init__(f"{failure.value}: {detail}")
         self.failure = failure
         self.detail = detail
         self.indefinite = indefinite
         self.bytes_over = bytes_over
+        self.tried = tried
 
 
 class Packed(NamedTuple):

@@ -26,8 +26,8 @@ KEY_TEXT_MAX = 200
 
 #: Keys of one entity that are watched at a time; with more, the entity as a whole is taken to be out.
 WATCHED_KEYS_MAX = 1000
-#: So many different keys failing, with no success of any other in between, is not one partition's fault: were it one
-#: of sixteen, the odds against it are 16^7 to 1.
+#: So many different keys failing, with no success of any other in between, may be more than one partition's fault, if
+#: they were sent one by one; sent at once they may well share a partition. The entity is asked before it is blamed.
 FAILED_KEYS_MAX = 8
 
 #: What a sick partition looks like from outside. A lost connection, a disabled or missing entity concern all keys.

@@ -68,14 +68,19 @@ class WatchedKeys:
         return lane if lane.lower() in self._entities else path
 
     def blame(self, path: EntityPath, key: str) -> EntityPath:
-        """Whom a failure counts against that may be one partition's: the key, or the entity after too many keys."""
+        """Whom a failure counts against that may be one partition's: the key, or the entity if too many are watched."""
         lane, name = key_lane(path, key), path.lower()
-        failed = self._failed_keys.setdefault(name, set())
-        failed.add(lane.lower())
+        self._failed_keys.setdefault(name, set()).add(lane.lower())
         watched = self._key_lanes.get(name, set())
-        if len(failed) >= FAILED_KEYS_MAX or (len(watched) >= WATCHED_KEYS_MAX and lane.lower() not in watched):
-            return path
-        return lane
+        return path if len(watched) >= WATCHED_KEYS_MAX and lane.lower() not in watched else lane
+
+    def many_keys_failed(self, path: EntityPath) -> bool:
+        """Whether so many failed since anything succeeded that it may be the entity's own fault."""
+        return len(self._failed_keys.get(path.lower(), ())) >= FAILED_KEYS_MAX
+
+    def keys_alone_failed(self, path: EntityPath) -> None:
+        """The entity was asked, and answered."""
+        self._failed_keys.pop(path.lower(), None)
 
     def key_succeeded(self, path: EntityPath, key: str | None) -> None:
         """A send to the primary was accepted: neither the entity nor this key is under suspicion any more."""

@@ -16,7 +16,8 @@ from local.broker.descriptions import QueueDescription
 from local.broker.partitioning import PARTITION_COUNT, partition_of_key
 from shared.domain.availability import Available, Route
 from shared.domain.pair import EntityPath
-from shared.domain.partitions import FAILED_KEYS_MAX, entity_of
+from shared.domain.partitions import FAILED_KEYS_MAX, entity_of, read_key_lane
+from shared.services.lane import KEY_WORKERS_MAX
 from tests.support.sdk_leftovers import SDK_LEFTOVERS
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import Syphoning, create_backlog, instance
@@ -123,10 +124,29 @@ async def test_messages_without_a_key_never_leave_the_primary(pair: PairOnBroker
     async with instance(pair, **SETTINGS) as app:
         await ready(pair, app)
         await pair.broker.inject(kind="partition-down", partition=SICK, namespace="primary")
-        sends = [send(app, str(n), None) for n in range(100)]
+        sends = [send(app, str(n), None) for n in range(1000)]
         assert {Route.PRIMARY} == set(await asyncio.gather(*sends))
+        assert 1001 == len(pair.in_primary(ORDERS))
         partitions = pair.primary.core.queue(ORDERS).main.partitions
         assert 0 == len(partitions[SICK].messages)
+
+
+@pytest.mark.parametrize("fault", [{"kind": "partition-down"}, {"kind": "partition-slow", "delay_s": 60.0}])
+async def test_in_a_storm_of_keys_those_of_healthy_partitions_never_leave_the_primary(
+    pair: PairOnBroker, fault: dict[str, Any]
+) -> None:
+    """All at once, more of the sick partition than there are links at work, and more than make one ask the entity."""
+    keys = [f"Storm-{n}" for n in range(160)]
+    sick = {key for key in keys if partition_of_key(key, PARTITION_COUNT) == SICK}
+    assert len(sick) > FAILED_KEYS_MAX > KEY_WORKERS_MAX
+    async with instance(pair, **SETTINGS | {"PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED": "PT6S"}) as app:
+        await ready(pair, app)
+        await pair.broker.inject(**fault, partition=SICK, namespace="primary")
+        routes = dict(zip(keys, await asyncio.gather(*(send(app, "1", key) for key in keys)), strict=True))
+        assert sick == {key for key, route in routes.items() if route is Route.BACKLOG}
+        assert sick == {read_key_lane(lane).key for lane, _ in app.runtime.state.key_lanes()}
+        assert isinstance(app.runtime.state.availability(ORDERS), Available)
+        assert Route.PRIMARY is await send(app, "keyless", None)
 
 
 @pytest.mark.parametrize("fault", [{"kind": "partition-full"}, {"kind": "partition-slow", "delay_s": 30.0}])
@@ -156,7 +176,8 @@ async def test_the_whole_entity_fails_over_when_its_partitions_do(pair: PairOnBr
             await pair.broker.inject(kind="partition-down", partition=index, namespace="primary")
         routes = await asyncio.gather(*(send(app, "x", key) for key in KEYS[:FAILED_KEYS_MAX]))
         assert {Route.BACKLOG} == set(routes)
-        assert not isinstance(app.runtime.state.availability(ORDERS), Available)
+        state = app.runtime.state
+        await until(lambda: not isinstance(state.availability(ORDERS), Available), seconds=10, what="failover")
         assert Route.BACKLOG is await send(app, "keyless", None)
 
 
