@@ -154,6 +154,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         keys=KeyReturns(
             state=state,
             pings=pings,
+            facts=facts,
             queues=backlog_queues,
             clock=clock,
             ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),
@@ -169,6 +170,7 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
             store=store,
             clock=clock,
             telemetry=telemetry,
+            facts=facts,
             rng=random.Random(),
             rate_limit=settings.syphon_rate_limit or None,
         ),

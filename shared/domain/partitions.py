@@ -46,6 +46,14 @@ class Traits(NamedTuple):
         return self.partitioned and self.detects_duplicates
 
 
+class Keys(NamedTuple):
+    """What of a message may decide its partition; which of it does is up to the entity."""
+
+    #: Its session id, or else its partition key.
+    named: str | None
+    message_id: str | None
+
+
 class KeyLane(NamedTuple):
     path: EntityPath
     #: None where only its digest is known.
@@ -84,8 +92,20 @@ def read_key_lane(path: EntityPath) -> KeyLane:
 
 def key_of(message: Message, waiting_session_id: object = None) -> str | None:
     """What decides the partition of a message; in the backlog its session id waits in the envelope."""
-    annotated = message.annotations.get(PARTITION_KEY, message.annotations.get(PARTITION_KEY.encode()))
-    for value in (message.properties.group_id, waiting_session_id, annotated):
+    return _text_of_first(message.properties.group_id, waiting_session_id, _partition_key_of(message))
+
+
+def keys_of(message: Message, waiting_session_id: object = None) -> Keys:
+    return Keys(key_of(message, waiting_session_id), _text_of_first(message.properties.message_id))
+
+
+def _partition_key_of(message: Message) -> object:
+    return message.annotations.get(PARTITION_KEY, message.annotations.get(PARTITION_KEY.encode()))
+
+
+def _text_of_first(*values: object) -> str | None:
+    """The first that is there, as text: a receiver may decode it as bytes, and message ids may be other things."""
+    for value in values:
         if value is not None:
             return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     return None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from shared.domain.message import Outgoing
 from shared.domain.pair import EntityPath
-from shared.domain.partitions import Traits
+from shared.domain.partitions import Keys, Traits
 from shared.ports import AdminFailed, AdminRefused, EntityAdmin
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,24 +59,28 @@ class EntityFacts:
             return (messages[0].key,) if len(messages) == 1 else tuple(message.key for message in messages)
         return tuple(message.message_id if message.key is None else message.key for message in messages)
 
-    def key_of(self, path: EntityPath, key: str | None, message_id: str | None) -> str | None:
-        """The same for a message of this session id or partition key, and this message id."""
-        if key is not None:
-            return key
+    def key_of(self, path: EntityPath, keys: Keys) -> str | None:
+        """The same for one message."""
+        if keys.named is not None:
+            return keys.named
         traits = self._known.get(path.lower())
-        return message_id if traits is not None and traits.message_id_is_key else None
+        return keys.message_id if traits is not None and traits.message_id_is_key else None
 
     def learn(self, path: EntityPath) -> None:
         if len(self._looking) < LOOKING_MAX:
             self._ask(path)
 
+    def is_told(self, path: EntityPath) -> bool:
+        """Whether there is an answer, be it that nobody may ask."""
+        return path.lower() in self._known
+
     async def learnt(self, path: EntityPath, *, seconds: float) -> bool:
-        """Waits for an answer, up to so long. Whether there is one, be it that nobody may ask."""
+        """Waits for an answer, up to so long. Whether there is one."""
         self._ask(path)
         look = self._looking.get(path.lower())
         if look is not None:
             await asyncio.wait([look], timeout=seconds)
-        return path.lower() in self._known
+        return self.is_told(path)
 
     def _ask(self, path: EntityPath) -> None:
         name = path.lower()

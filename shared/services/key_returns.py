@@ -20,9 +20,10 @@ from shared.domain.availability import Event, Route, Unavailable, route
 from shared.domain.envelope import destination_of
 from shared.domain.pair import EntityPath
 from shared.domain.partitions import entity_of, key_lane, read_key_lane
-from shared.domain.syphon import BacklogMessage, waiting_key
+from shared.domain.syphon import BacklogMessage, waiting_keys
 from shared.errors import EnvelopeError
 from shared.ports import BacklogQueue, BacklogQueues, BacklogTrouble, Clock, Unreadable
+from shared.services.entity_facts import EntityFacts
 from shared.services.pair_state import PairState
 from shared.services.pings import Pings
 from shared.services.retired import Retired
@@ -35,6 +36,7 @@ PINGS_A_ROUND = 16
 AT_ONCE_MAX = 16
 #: How long a round may begin pings; the next one goes on where it ended.
 ROUND_SECONDS_MAX = 30.0
+FACTS_SECONDS_MAX = 5.0
 LOOK_MAX = 250
 #: Looks at one backlog queue in a round; keys stay diverted while more than this is left in it.
 LOOKS_MAX = 40
@@ -71,12 +73,14 @@ class KeyReturns:
         *,
         state: PairState,
         pings: Pings,
+        facts: EntityFacts,
         queues: BacklogQueues,
         clock: Clock,
         ping_timeout: timedelta,
     ) -> None:
         self._state = state
         self._pings = pings
+        self._facts = facts
         self._queues = queues
         self._clock = clock
         self._ping_timeout_s = ping_timeout.total_seconds()
@@ -142,6 +146,10 @@ class KeyReturns:
             for lane, state in self._state.key_lanes()
             if isinstance(state, Unavailable) and state.healed_at is not None
         ]
+        # Whose message it is that waits can be told only where it is known what its entity goes by.
+        entities = {entity_of(lane) for lane in healed}
+        await asyncio.gather(*(self._facts.learnt(path, seconds=FACTS_SECONDS_MAX) for path in entities))
+        healed = [lane for lane in healed if self._facts.is_told(entity_of(lane))]
         if not healed:
             return []
         queues = {path: self._queues.open(path) for path in self._state.rotation.queues}
@@ -175,7 +183,7 @@ class KeyReturns:
     ) -> tuple[list[EntityPath], Counter[str] | None]:
         """Of these keys, those that went home; and how much waits of each, None where that cannot be told."""
         looked_at = self._clock.now()
-        looks = await asyncio.gather(*(_look_through(path, queue) for path, queue in queues.items()))
+        looks = await asyncio.gather(*(self._look_through(path, queue) for path, queue in queues.items()))
         if not all(look.is_complete for look in looks):
             return [], None
         waiting = sum((look.lanes for look in looks), Counter[str]())
@@ -184,36 +192,32 @@ class KeyReturns:
     def _returned(self, lanes: Iterable[EntityPath], looked_at: datetime) -> list[EntityPath]:
         return [lane for lane in lanes if self._state.key_drained(lane, looked_at=looked_at)]
 
+    async def _look_through(self, path: EntityPath, queue: BacklogQueue) -> _Look:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS_MAX):
+                return await self._look(queue)
+        except (BacklogTrouble, Unreadable, TimeoutError) as error:
+            _LOGGER.info("what waits in %s cannot be told: %s", path, error)
+            return _Look(lanes=Counter(), is_complete=False)
+
+    async def _look(self, queue: BacklogQueue) -> _Look:
+        lanes: Counter[str] = Counter()
+        cursor = 1
+        for _ in range(LOOKS_MAX):
+            page = await queue.look(cursor, LOOK_MAX)
+            if not page:
+                return _Look(lanes=lanes, is_complete=True)
+            lanes.update(lane for message in page if (lane := self._lane(message)) is not None)
+            cursor = page[-1].sequence_number + 1
+        return _Look(lanes=lanes, is_complete=False)
+
+    def _lane(self, message: BacklogMessage) -> str | None:
+        try:
+            destination = destination_of(message.message)
+        except EnvelopeError:
+            return None
+        key = self._facts.key_of(destination, waiting_keys(message.message))
+        return None if key is None else key_lane(destination, key).lower()
+
     async def close(self) -> None:
         await self._retired.settled()
-
-
-async def _look_through(path: EntityPath, queue: BacklogQueue) -> _Look:
-    try:
-        async with asyncio.timeout(LOOK_SECONDS_MAX):
-            return await _look(queue)
-    except (BacklogTrouble, Unreadable, TimeoutError) as error:
-        _LOGGER.info("what waits in %s cannot be told: %s", path, error)
-        return _Look(lanes=Counter(), is_complete=False)
-
-
-async def _look(queue: BacklogQueue) -> _Look:
-    lanes: Counter[str] = Counter()
-    cursor = 1
-    for _ in range(LOOKS_MAX):
-        page = await queue.look(cursor, LOOK_MAX)
-        if not page:
-            return _Look(lanes=lanes, is_complete=True)
-        lanes.update(lane for message in page if (lane := _lane(message)) is not None)
-        cursor = page[-1].sequence_number + 1
-    return _Look(lanes=lanes, is_complete=False)
-
-
-def _lane(message: BacklogMessage) -> str | None:
-    key = waiting_key(message.message)
-    if key is None:
-        return None
-    try:
-        return key_lane(destination_of(message.message), key).lower()
-    except EnvelopeError:
-        return None

@@ -241,8 +241,10 @@ class Drainer:
 
     def blamed(self, path: EntityPath, one: Ready, failed: SendFailed) -> EntityPath:
         """Who is to rest after a failure: of a partitioned entity, the message's key alone."""
-        key = one.outgoing.key
-        if is_key_lane(path) or key is None or not self._forwarder.is_of_a_key(path, failed):
+        if is_key_lane(path):
+            return path
+        key = self._forwarder.key_of(path, one.outgoing)
+        if key is None or not self._forwarder.is_of_a_key(path, failed):
             return path
         return key_lane(path, key)
 

@@ -198,3 +198,23 @@ async def test_another_instance_learns_of_a_sick_key_and_of_its_return(pair: Pai
         assert Route.PRIMARY is await send(other, "3", key)
         got = await received(pair, 5)
     assert ["0", "1", "2", "3"] == got[key]
+
+
+async def test_where_duplicates_are_detected_the_message_id_is_the_key(pair: PairOnBroker) -> None:
+    """Of a message that has no other; it is diverted, forwarded and brought home by it."""
+    async with instance(pair, **SETTINGS) as app:
+        queues = await ready(pair, app, requires_duplicate_detection=True)
+        fault = await pair.broker.inject(kind="partition-down", partition=SICK, namespace="primary")
+        texts = [str(n) for n in range(40)]
+        sick = {text for text in texts if partition_of_key(f"None/{text}", PARTITION_COUNT) == SICK}
+        assert sick
+        routes = {text: await send(app, text, None) for text in texts}
+        assert sick == {text for text, route in routes.items() if route is Route.BACKLOG}
+        assert isinstance(app.runtime.state.availability(ORDERS), Available)
+        assert {f"None/{text}" for text in sick} == await watched_keys(app)
+        await pair.broker.heal(fault)
+        async with app.host(*queues):
+            await back_home(app)
+        assert [] == pair.in_backlog()
+        got = await received(pair, 1 + len(texts))
+    assert sorted(["first", *texts]) == sorted(got["None"])

@@ -56,6 +56,7 @@ def sick_keys(entities: int, keys: int) -> tuple[Instance, ScriptedPings, KeyRet
     returns = KeyReturns(
         state=app.state,
         pings=pings,
+        facts=app.facts,
         queues=NoQueues(),  # type: ignore[arg-type]
         clock=app.clock,
         ping_timeout=timedelta(seconds=5),
