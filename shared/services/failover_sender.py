@@ -35,7 +35,7 @@ from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
 from shared.services.lane import Lane
 from shared.services.lanes import Lanes
-from shared.services.pair_state import PairState
+from shared.services.pair_state import TOO_MANY_ENTITIES, PairState
 from shared.services.parcels import Delivered, Flushed, LaneFull
 from shared.services.waiting_room import common_key
 from shared.telemetry_events import (
@@ -245,6 +245,8 @@ class FailoverSender:
         self._telemetry.emit(
             FailureCounted(at=self._clock.now(), path=path, failure=failed.failure.value, detail=failed.detail)
         )
+        if not self._state.has_room_for(blamed):
+            raise Overloaded(TOO_MANY_ENTITIES, path=path, indefinite=journey.indefinite)
         state = self._state.happened(blamed, Event.SEND_FAILED, reason)
         diverts = isinstance(state, Unavailable) or (isinstance(state, Suspect) and self._diverts_while_suspect)
         if diverts:

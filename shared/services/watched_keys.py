@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.domain.availability import Availability, Available, Event, Suspect, Unavailable
 from shared.domain.pair import EntityPath
@@ -17,6 +17,14 @@ from shared.domain.partitions import FAILED_KEYS_MAX, WATCHED_KEYS_MAX, entity_o
 from shared.ports import Clock, SharedState, StateStore
 
 _LOGGER = logging.getLogger(__name__)
+
+#: Entities of which something is known: as many as a namespace can have. Beyond that nothing more is remembered, except
+#: of those that accept messages: in an outage anybody may name any number of paths.
+ENTITIES_MAX = 10_000
+#: How long the end of an outage is remembered of an entity that has never accepted a message: until all know of it.
+STRANGER_REMEMBERED = timedelta(hours=1)
+#: Such entities forgotten at a time; the rest waits for the next time.
+FORGET_AT_ONCE_MAX = 100
 
 
 @dataclass(slots=True)
@@ -54,6 +62,22 @@ class WatchedKeys:
 
     def _announce(self, path: EntityPath, before: Availability, after: Availability) -> None:
         raise NotImplementedError
+
+    def has_room_for(self, path: EntityPath) -> bool:
+        """Whether anything can be remembered of the entity, or of its key."""
+        entity = entity_of(path)
+        keys = sum(map(len, self._key_lanes.values()))
+        return entity.lower() in self._entities or len(self._entities) - keys < ENTITIES_MAX
+
+    async def _forget_strangers(self) -> None:
+        """Paths that were out once and never accepted a message, by now available: there may be no such entity."""
+        now = self._clock.now()
+        strangers = [one for one in self._entities.values() if _is_stranger(one, now)]
+        for entity in strangers[:FORGET_AT_ONCE_MAX]:
+            if entity.shared_at is not None:
+                await self._store.forget_entity(entity.path, until=entity.shared_at)
+            if _is_stranger(entity, now):
+                self._entities.pop(entity.path.lower(), None)
 
     def key_lanes(self) -> list[tuple[EntityPath, Availability]]:
         """Keys that are watched on their own."""
@@ -166,3 +190,10 @@ class WatchedKeys:
                 before, entity.availability = entity.availability, Available(since=self._clock.now())
                 self._announce(entity.path, before, entity.availability)
                 self._drop_lane(entity.path)
+
+
+def _is_stranger(entity: Entity, now: datetime) -> bool:
+    state = entity.availability
+    if entity.accepted or entity.unsaved or not isinstance(state, Available) or is_key_lane(entity.path):
+        return False
+    return state.since is None or now - state.since >= STRANGER_REMEMBERED
