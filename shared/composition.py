@@ -176,7 +176,13 @@ def build(settings: Settings, *, telemetry: Telemetry | None = None, authority_f
         ),
     )
     status = Status(
-        pair=settings.pair, state=state, sender=sender, admin=secondary, queues=backlog_queues, clock=clock
+        pair=settings.pair,
+        state=state,
+        sender=sender,
+        facts=facts,
+        admin=secondary,
+        queues=backlog_queues,
+        clock=clock,
     )
     used_credentials = [one for one in (*credentials.values(), storage_credential) if one is not None]
     return Runtime(

@@ -94,6 +94,7 @@ async def test_keys_of_the_sick_partition_are_diverted_and_come_home_in_order(pa
             assert SICK_KEYS == {key for key, route in routes.items() if route is Route.BACKLOG}
         assert isinstance(app.runtime.state.availability(ORDERS), Available)
         assert SICK_KEYS == {str(key) for key in await watched_keys(app)}
+        assert {ORDERS: True} == (await app.runtime.status.collect()).partitioned
         await pair.broker.heal(fault)
         async with app.host(*queues):
             pinging = asyncio.create_task(back_home(app))
