@@ -55,6 +55,8 @@ PATHS_MAX = 10_000
 HOLD_SECONDS_MAX = 5.0
 #: How often a message of a partitioned entity gets in line again, after its turn did not come in time.
 TURNS_MAX = 4
+#: How long a failed send waits to be told whether its entity is partitioned, if that is not known yet.
+FACTS_SECONDS_MAX = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,12 +202,19 @@ class FailoverSender:
 
         A message whose turn did not come was late for others' sake: then only the entity itself can tell.
         """
-        path, key = journey.path, journey.keys[0]
-        if not may_be_a_partitions_fault(failed.failure) or not self._facts.is_partitioned(path):
+        path = journey.path
+        if not may_be_a_partitions_fault(failed.failure):
+            return path
+        left_s = journey.deadline - asyncio.get_running_loop().time()
+        if not self._facts.is_told(path):
+            # An instance that has just started: one sick key of its first messages is no reason to fail over all.
+            await self._facts.learnt(path, seconds=min(left_s / 4, FACTS_SECONDS_MAX))
+            journey.keys = self._facts.keys_of(path, journey.messages)
+        if not self._facts.is_partitioned(path):
             return path
         if failed.tried:
+            key = journey.keys[0]
             return path if key is None else self._check_entity.blame(path, key, reason)
-        left_s = journey.deadline - asyncio.get_running_loop().time()
         answers = await self._check_entity.answers(path, reason, seconds=left_s / 2)
         return path if answers is False else None
 

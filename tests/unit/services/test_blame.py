@@ -60,7 +60,8 @@ async def test_fewer_keys_are_no_reason_to_ask(app: Instance) -> None:
 
 @pytest.fixture
 def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that one transfer which hangs keeps everybody waiting."""
+    """So that one transfer which hangs keeps everybody waiting, until it is too late for them."""
+    monkeypatch.setattr(lane_module, "LATE_PART", 0.9)
     monkeypatch.setattr(lane_module, "KEY_WORKERS_MAX", 1)
     monkeypatch.setattr(lane_module, "SLOW_AFTER_S", 60.0)
 
@@ -87,10 +88,20 @@ async def test_whose_turn_never_comes_is_told_to_come_back(app: Instance, monkey
 
 @pytest.mark.usefixtures("one_worker")
 async def test_whose_turn_did_not_come_goes_the_other_way_when_the_entity_does_not_answer() -> None:
-    app = Instance(traits=Traits(partitioned=True), attempt_timeout=timedelta(seconds=0.1))
+    app = Instance(traits=Traits(partitioned=True), attempt_timeout=timedelta(seconds=0.2))
     assert await app.facts.learnt(ORDERS, seconds=5)
     app.offices.primary.script = [asyncio.Event()] * 100
     routes = await asyncio.gather(app.send("stuck", key="stuck"), app.send("waiting", key="waiting"))
     assert {Route.BACKLOG} == {sent.via for sent in routes}
     assert isinstance(app.state.availability(ORDERS), Unavailable)
+    await app.close()
+
+
+async def test_a_key_that_fails_first_in_a_new_instance_is_blamed_alone() -> None:
+    app = Instance(traits=Traits(partitioned=True, detects_duplicates=True))
+    app.offices.primary.unwelcome = {name: failed(Failure.ENTITY_FULL) for name in ("sick", "id")}
+    routes = await asyncio.gather(app.send("sick", key="k"), app.send("id"))
+    assert {Route.BACKLOG} == {sent.via for sent in routes}
+    assert ["orders#id", "orders#k"] == sorted(lane for lane, _ in app.state.key_lanes())
+    assert isinstance(app.state.availability(ORDERS), Available)
     await app.close()
