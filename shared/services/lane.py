@@ -113,7 +113,7 @@ class Lane:
     ) -> SendFailed | None:
         """None when it is done, or a failure that trying again may cure; anything worse is raised."""
         broken = True
-        if is_exclusive(key):
+        if key is not ANY_KEY and is_exclusive(key):
             self._out[worker] = key
         try:
             packed = await link.pack((messages,))
@@ -134,7 +134,8 @@ class Lane:
                 raise
             raise SendFailed(Failure.TIMEOUT, "no answer in time", indefinite=True) from None
         finally:
-            self._is_back(worker)
+            if self._out or self._slow:
+                self._is_back(worker)
             worker.take_back(broken=broken)
         return None
 

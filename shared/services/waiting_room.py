@@ -14,8 +14,9 @@ _NOBODY: Hashable = object()
 
 def common_key(keys: Sequence[str | None]) -> Hashable:
     """The key of a parcel; one whose messages have several shares a transfer with nobody."""
-    first = keys[0]
-    return first if len(keys) == 1 or all(key == first for key in keys) else object()
+    if len(keys) == 1:
+        return keys[0]
+    return keys[0] if all(key == keys[0] for key in keys) else object()
 
 
 def is_exclusive(key: Hashable) -> bool:
