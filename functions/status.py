@@ -14,7 +14,6 @@ import azure.functions as func
 from functions.coordinator import Coordinator
 from functions.entities import shown
 from shared import composition
-from shared.domain.durations import format_duration
 from shared.domain.pair import EntityPath
 from shared.domain.partitions import entity_of, read_key_lane
 from shared.services.status import PairStatus, QueueStatus
@@ -37,7 +36,7 @@ def as_json(status: PairStatus) -> dict[str, Any]:
     return {
         "pair": {"primary": status.pair.primary.name, "secondary": status.pair.secondary.name},
         "at": status.at.isoformat(),
-        "options": _options(),
+        "options": composition.settings().shown(),
         "factories": {
             side.value: {
                 "state": factory.state.value,
@@ -47,7 +46,10 @@ def as_json(status: PairStatus) -> dict[str, Any]:
             }
             for side, factory in status.factories.items()
         },
-        "entities": [{"path": path, **shown(state), **keys_shown(path, status)} for path, state in status.entities],
+        "entities": [
+            {"path": path, **shown(state), "partitioned": status.partitioned.get(path), **keys_shown(path, status)}
+            for path, state in status.entities
+        ],
         "backlog": {
             "waiting": _sum(status, "active"),
             "drain": _drain(status),
@@ -65,18 +67,6 @@ def keys_shown(path: EntityPath, status: PairStatus) -> dict[str, Any]:
         return {}
     listed = [{"key": read_key_lane(lane).key, **shown(state)} for lane, state in lanes[:KEYS_SHOWN_MAX]]
     return {"watched_keys": len(lanes), "keys": listed}
-
-
-def _options() -> dict[str, Any]:
-    settings = composition.settings()
-    durations = ("failover_interval", "ping_primary_interval", "partner_grace", "send_deadline", "state_refresh")
-    return {
-        "backlog_queue_count": settings.backlog_queue_count,
-        "enable_syphon": settings.enable_syphon,
-        "divert_while_suspect": settings.divert_while_suspect,
-        "primary_attempt_timeout": format_duration(settings.primary_attempt_timeout),
-        **{name: format_duration(getattr(settings, name)) for name in durations},
-    }
 
 
 def _queue(queue: QueueStatus) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from shared.ports import Telemetry
 from shared.services.backlog_gauge import BacklogGauge
 from shared.services.backlog_sender import BacklogSender
 from shared.services.closing import Closing
+from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
 from shared.services.factory_watch import FactoryWatch, WatchedLinks
 from shared.services.failover_sender import FailoverSender, SendOptions
@@ -45,6 +46,7 @@ from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
 from shared.services.pairing import Pairing
 from shared.services.pinger import Pinger, PingOptions
+from shared.services.pings import Pings
 from shared.services.status import Status
 from shared.services.syphon import Syphon, SyphonOptions
 from shared.services.syphon_desk import Desk
@@ -141,6 +143,8 @@ def build(
         attempt_timeout=settings.primary_attempt_timeout,
         rng=random.Random(),
     )
+    pings = Pings(links)
+    check = EntityCheck(state=state, pings=pings, timeout=settings.primary_attempt_timeout)
     sender = FailoverSender(
         pair=settings.pair,
         options=_send_options(settings),
@@ -151,6 +155,7 @@ def build(
         telemetry=telemetry,
         facts=facts,
         instruments=instruments,
+        check=check,
     )
     pairing = Pairing(
         pair=settings.pair,
@@ -165,13 +170,14 @@ def build(
     pinger = Pinger(
         options=_ping_options(settings),
         state=state,
-        links=links,
+        pings=pings,
         facts=facts,
         clock=clock,
         telemetry=telemetry,
         keys=KeyReturns(
             state=state,
-            links=links,
+            pings=pings,
+            facts=facts,
             queues=backlog_queues,
             clock=clock,
             ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),
@@ -187,13 +193,20 @@ def build(
             store=store,
             clock=clock,
             telemetry=telemetry,
+            facts=facts,
             rng=random.Random(),
             rate_limit=settings.syphon_rate_limit or None,
             instruments=instruments,
         ),
     )
     status = Status(
-        pair=settings.pair, state=state, sender=sender, admin=secondary, queues=backlog_queues, clock=clock
+        pair=settings.pair,
+        state=state,
+        sender=sender,
+        facts=facts,
+        admin=secondary,
+        queues=backlog_queues,
+        clock=clock,
     )
     # Only an app with a syphon has the right to ask how much is in a queue.
     gauge = (
@@ -219,6 +232,7 @@ def build(
         to_outgoing=outgoing_from,
         closers=(
             facts.close,
+            check.close,
             pairing.close,
             status.close,
             pinger.close,

@@ -13,6 +13,7 @@ from shared.domain.factory import Factories, Factory
 from shared.domain.failures import Failure
 from shared.domain.message import Outgoing
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import Traits
 from shared.domain.rotation import Outage
 from shared.domain.syphon import BacklogMessage, Drain
 from shared.telemetry_events import TelemetryEvent
@@ -25,16 +26,26 @@ class Clock(Protocol):
 
 
 class SendFailed(Exception):
-    """One attempt to send failed, and how. `indefinite`: the message may have arrived all the same."""
+    """One attempt to send failed, and how. `indefinite`: the message may have arrived all the same.
+
+    `tried`: it was under way, so that the failure may be about this very message or its key.
+    """
 
     def __init__(
-        self, failure: Failure, detail: str, *, indefinite: bool = False, bytes_over: int | None = None
+        self,
+        failure: Failure,
+        detail: str,
+        *,
+        indefinite: bool = False,
+        bytes_over: int | None = None,
+        tried: bool = True,
     ) -> None:
         super().__init__(f"{failure.value}: {detail}")
         self.failure = failure
         self.detail = detail
         self.indefinite = indefinite
         self.bytes_over = bytes_over
+        self.tried = tried
 
 
 class Packed(NamedTuple):
@@ -171,7 +182,7 @@ class QueueAdmin(Protocol):
 class EntityAdmin(Protocol):
     """Entities of the primary namespace."""
 
-    async def is_partitioned(self, path: EntityPath) -> bool | None:
+    async def traits(self, path: EntityPath) -> Traits | None:
         """None where there is no such entity."""
         ...
 

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 # Service Bus quotas, Basic and Standard tier: queues and topics per namespace.
 ENTITIES_PER_NAMESPACE_MAX = 10_000
+# Where records are written is nobody's business but the operator's.
+_UNSHOWN = "telemetry_"
 _WORDS = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 # A wrong value is repeated to people only if it is short and plain: a key pasted into the wrong place is neither.
 _SHOWABLE_VALUE = re.compile(r"[A-Za-z0-9 :.,-]{1,20}")
@@ -195,6 +197,17 @@ class Settings:
             primary=Namespace(side=Side.PRIMARY, name=self.primary.name),
             secondary=Namespace(side=Side.SECONDARY, name=self.secondary.name),
         )
+
+    def shown(self) -> dict[str, bool | int | str]:
+        """What decides how the pair behaves, for people, by the names of app settings in lower case."""
+        values = {
+            known.setting.lower(): getattr(self, name)
+            for name, known in options().items()
+            if not name.startswith(_UNSHOWN)
+        }
+        return {
+            name: format_duration(value) if isinstance(value, timedelta) else value for name, value in values.items()
+        }
 
     def attempt_timeout(self, *, partitioned: bool) -> timedelta:
         return self.partitioned_attempt_timeout if partitioned else self.primary_attempt_timeout

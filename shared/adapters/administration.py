@@ -17,6 +17,7 @@ from azure.servicebus.aio.management import ServiceBusAdministrationClient
 from shared.connections import NamespaceConnection
 from shared.domain.backlog import BacklogQueueDescription, differences
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import Traits
 from shared.ports import AdminFailed, AdminRefused, QueueDepth, QueueFacts
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Administration:
             scheduled=found.scheduled_message_count or 0,
         )
 
-    async def is_partitioned(self, path: EntityPath) -> bool | None:
+    async def traits(self, path: EntityPath) -> Traits | None:
         for look in (self._client.get_queue, self._client.get_topic):
             try:
                 found: Any = await look(str(path))
@@ -87,7 +88,10 @@ class Administration:
                 raise _refused_or_failed(error) from error
             except AttributeError:
                 continue  # the SDK stumbles over an entity of the other kind
-            return bool(found.enable_partitioning)
+            return Traits(
+                partitioned=bool(found.enable_partitioning),
+                detects_duplicates=bool(found.requires_duplicate_detection),
+            )
         return None
 
     async def close(self) -> None:

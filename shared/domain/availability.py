@@ -54,6 +54,7 @@ class Event(Enum):
     TICK = "time passes"
     CREDENTIALS_REFUSED = "the service refuses the app's credentials"
     PING_SUCCEEDED = "a ping succeeds"
+    ENTITY_UNKNOWN = "a ping is told that there is no such entity, and there never was"
     KEY_HEALED = "a ping with its key succeeds (keys of partitioned entities)"
     KEY_DRAINED = "nothing of the key is left in the backlog"
     MARKED_HEALTHY = "an operator marks it healthy"
@@ -135,6 +136,8 @@ TRANSITIONS: dict[tuple[type[Availability], Event], tuple[Outcome, ...]] = {
     (Suspect, Event.MARKED_HEALTHY): (Outcome(become_available, always),),
     (Suspect, Event.MARKED_UNAVAILABLE): (Outcome(become_unavailable, always),),
     (Unavailable, Event.PING_SUCCEEDED): (Outcome(become_available, always),),
+    # It was never there, so nothing about it is out: callers are told so again, and what waits for it is a dead letter.
+    (Unavailable, Event.ENTITY_UNKNOWN): (Outcome(become_available, always),),
     (Unavailable, Event.KEY_HEALED): (Outcome(become_healed, always),),
     (Unavailable, Event.KEY_DRAINED): (Outcome(become_available, is_healed),),
     (Unavailable, Event.MARKED_HEALTHY): (Outcome(become_available, always),),

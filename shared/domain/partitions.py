@@ -26,12 +26,32 @@ KEY_TEXT_MAX = 200
 
 #: Keys of one entity that are watched at a time; with more, the entity as a whole is taken to be out.
 WATCHED_KEYS_MAX = 1000
-#: So many different keys failing, with no success of any other in between, is not one partition's fault: were it one
-#: of sixteen, the odds against it are 16^7 to 1.
+#: So many different keys failing, with no success of any other in between, may be more than one partition's fault, if
+#: they were sent one by one; sent at once they may well share a partition. The entity is asked before it is blamed.
 FAILED_KEYS_MAX = 8
 
 #: What a sick partition looks like from outside. A lost connection, a disabled or missing entity concern all keys.
 _OF_A_PARTITION = frozenset({Failure.TIMEOUT, Failure.SERVICE_ERROR, Failure.ENTITY_FULL})
+
+
+class Traits(NamedTuple):
+    """What is to be known about an entity besides its path; none of it can change while the entity exists."""
+
+    partitioned: bool
+    detects_duplicates: bool = False
+
+    @property
+    def message_id_is_key(self) -> bool:
+        """Whether a message that has no other key goes where its message id leads."""
+        return self.partitioned and self.detects_duplicates
+
+
+class Keys(NamedTuple):
+    """What of a message may decide its partition; which of it does is up to the entity."""
+
+    #: Its session id, or else its partition key.
+    named: str | None
+    message_id: str | None
 
 
 class KeyLane(NamedTuple):
@@ -72,8 +92,20 @@ def read_key_lane(path: EntityPath) -> KeyLane:
 
 def key_of(message: Message, waiting_session_id: object = None) -> str | None:
     """What decides the partition of a message; in the backlog its session id waits in the envelope."""
-    annotated = message.annotations.get(PARTITION_KEY, message.annotations.get(PARTITION_KEY.encode()))
-    for value in (message.properties.group_id, waiting_session_id, annotated):
+    return _text_of_first(message.properties.group_id, waiting_session_id, _partition_key_of(message))
+
+
+def keys_of(message: Message, waiting_session_id: object = None) -> Keys:
+    return Keys(key_of(message, waiting_session_id), _text_of_first(message.properties.message_id))
+
+
+def _partition_key_of(message: Message) -> object:
+    return message.annotations.get(PARTITION_KEY, message.annotations.get(PARTITION_KEY.encode()))
+
+
+def _text_of_first(*values: object) -> str | None:
+    """The first that is there, as text: a receiver may decode it as bytes, and message ids may be other things."""
+    for value in values:
         if value is not None:
             return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     return None

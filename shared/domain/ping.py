@@ -78,5 +78,8 @@ def schedule_of(interval: timedelta) -> str:
 
 
 def ping_deadline(attempt_timeout: timedelta, interval: timedelta) -> timedelta:
-    """One ping is over before the next is due: a hung one would otherwise hide that the entity is back."""
+    """One ping is over before the next is due: a hung one would otherwise hide that the entity is back.
+
+    For a plain entity: asking all partitions takes as long as it takes, or no short interval would ever see the end.
+    """
     return min(attempt_timeout, max(interval - timedelta(seconds=0.1), timedelta(seconds=0.9)))

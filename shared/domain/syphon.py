@@ -17,7 +17,7 @@ from shared.domain.factory import Factory
 from shared.domain.failures import Blame, Failure
 from shared.domain.message import Message
 from shared.domain.pair import EntityPath, Side
-from shared.domain.partitions import key_of
+from shared.domain.partitions import Keys, keys_of
 from shared.domain.ping import is_ping
 from shared.errors import EnvelopeError
 
@@ -81,7 +81,7 @@ def judge(
     *,
     now: datetime,
     takes_messages: Callable[[EntityPath], bool],
-    lane_of: Callable[[EntityPath, str | None], EntityPath] = lambda path, key: path,
+    lane_of: Callable[[EntityPath, Keys], EntityPath] = lambda path, keys: path,
     restart_clock: bool = False,
 ) -> Verdict:
     """What to do with a backlog message. `restart_clock`: the time it waited does not count against its life.
@@ -94,7 +94,7 @@ def judge(
     if is_bell(message):
         return Ring()
     try:
-        destination = lane_of(destination_of(message), waiting_key(message))
+        destination = lane_of(destination_of(message), waiting_keys(message))
         if not takes_messages(destination):
             return Wait(destination=destination)
         waited = timedelta(0) if restart_clock else max(now - received.enqueued_at, timedelta(0))
@@ -107,10 +107,10 @@ def judge(
     return Forward(destination=destination, message=unwrapped.message, trace=unwrapped.trace)
 
 
-def waiting_key(message: Message) -> str | None:
-    """The key of a message as it waits in a backlog queue."""
+def waiting_keys(message: Message) -> Keys:
+    """What may be the key of a message as it waits in a backlog queue."""
     names = message.application_properties
-    return key_of(message, names.get(SESSION_ID, names.get(SESSION_ID.encode())))
+    return keys_of(message, names.get(SESSION_ID, names.get(SESSION_ID.encode())))
 
 
 def _seconds(duration: timedelta) -> str:

@@ -20,6 +20,7 @@ from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
 from shared.services.parcels import Delivered, Flushed
 from shared.services.retired import Retired
+from shared.services.waiting_room import common_key
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class BacklogSender:
     ) -> tuple[EntityPath, Delivered]:
         """Which queue took them; BacklogExhausted when none did, SendFailed when that is nobody's fault here."""
         wrapped = [outgoing(wrap(message.read(), path, spent=spent, trace=trace)) for message in messages]
+        key = common_key([message.key for message in wrapped])
         loop = asyncio.get_running_loop()
         indefinite = False
         last = "none is in the rotation"
@@ -66,7 +68,7 @@ class BacklogSender:
         while loop.time() < deadline and (queue := choose_backlog(self._state.rotation, order)) is not None:
             attempt = min(deadline, loop.time() + self._attempt_timeout_s)
             try:
-                delivered = await self._lanes.to(Side.SECONDARY, queue).send(wrapped, deadline=attempt)
+                delivered = await self._lanes.to(Side.SECONDARY, queue).send(wrapped, deadline=attempt, key=key)
             except SendFailed as failed:
                 if failed.failure is Failure.MESSAGE_TOO_LARGE and trace is not None:
                     # Whatever a trace is worth, no message is refused for the bytes it takes.

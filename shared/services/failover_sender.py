@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -31,11 +31,13 @@ from shared.errors import (
 )
 from shared.ports import Clock, Instruments, SendFailed, Telemetry
 from shared.services.backlog_sender import BacklogSender
+from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
 from shared.services.lane import Lane
 from shared.services.lanes import Lanes
-from shared.services.pair_state import PairState
-from shared.services.parcels import Delivered, Flushed, LaneFull, Waiting
+from shared.services.pair_state import TOO_MANY_ENTITIES, PairState
+from shared.services.parcels import Delivered, Flushed, LaneFull
+from shared.services.waiting_room import common_key
 from shared.telemetry_events import (
     CredentialsRefused,
     FailureCounted,
@@ -51,6 +53,10 @@ _LOGGER = logging.getLogger(__name__)
 PATHS_MAX = 10_000
 #: How long a send of a key that is about to come home may be held back; half its deadline where that is shorter.
 HOLD_SECONDS_MAX = 5.0
+#: How often a message of a partitioned entity gets in line again, after its turn did not come in time.
+TURNS_MAX = 4
+#: How long a failed send waits to be told whether its entity is partitioned, if that is not known yet.
+FACTS_SECONDS_MAX = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +82,8 @@ class _Journey:
 
     path: EntityPath
     messages: Sequence[Outgoing]
+    #: What decides the partition of each message, as far as it is known.
+    keys: tuple[str | None, ...]
     started: float
     deadline: float
     indefinite: bool = False
@@ -83,6 +91,13 @@ class _Journey:
     failed_places: int = 0
     #: What the messages carry if they have to wait, so that their delivery joins the trace of this call.
     trace: str | None = None
+    #: How often its turn did not come in time.
+    turns_missed: int = 0
+
+    @property
+    def key(self) -> Hashable:
+        """What its messages have in common."""
+        return common_key(self.keys)
 
 
 class FailoverSender:
@@ -97,6 +112,7 @@ class FailoverSender:
         clock: Clock,
         telemetry: Telemetry,
         facts: EntityFacts,
+        check: EntityCheck,
         instruments: Instruments | None = None,
     ) -> None:
         self._pair = pair
@@ -112,6 +128,7 @@ class FailoverSender:
         self._clock = clock
         self._telemetry = telemetry
         self._facts = facts
+        self._check_entity = check
         #: Largest body sent to each entity, for the warning that its messages may not fit the backlog.
         self.largest_body_bytes: dict[EntityPath, int] = {}
         #: Messages accepted since the start, by route. An addition for each send is all that counting them costs.
@@ -147,7 +164,8 @@ class FailoverSender:
         if not self._state.is_fresh(now):
             await self._state.in_use()
         self._refuse_when_closed()
-        journey = _Journey(path, messages, now, now + self._send_deadline_s, trace=trace)
+        keys = self._facts.keys_of(path, messages)
+        journey = _Journey(path, messages, keys, now, now + self._send_deadline_s, trace=trace)
         try:
             lane_out = self._diverted_lane(journey)
             if lane_out is not None and await self._state.while_held(lane_out, self._hold_s):
@@ -157,14 +175,11 @@ class FailoverSender:
             else:
                 lane, deadline = self._primary_lane(journey)
                 try:
-                    delivered = await lane.send(messages, deadline=deadline)
+                    delivered = await lane.send(messages, deadline=deadline, key=journey.key)
                 except (SendFailed, Flushed, LaneFull) as failed:
                     sent = await self._not_sent_to_primary(journey, failed)
                 else:
-                    self._state.succeeded(path)
-                    self._state.key_succeeded(path, messages[0].key)
-                    self._facts.learn(path)
-                    sent = _sent(journey, delivered)
+                    sent = self._arrived(journey, delivered)
         except Exception as error:
             if isinstance(error, SendError):
                 error.indefinite |= journey.indefinite
@@ -205,18 +220,38 @@ class FailoverSender:
         path = journey.path
         if route(self._state.availability(path)) is Route.BACKLOG:
             return path
-        for message in journey.messages:
-            lane = self._state.lane_of(path, message.key)
+        for key in journey.keys:
+            lane = self._state.lane_of(path, key)
             if lane is not path and route(self._state.availability(lane)) is Route.BACKLOG:
                 return lane
         return None
 
-    def _blamed(self, journey: _Journey, failure: Failure) -> EntityPath:
-        """Whom the failure counts against: of a partitioned entity it may be one key's alone."""
-        key = journey.messages[0].key
-        if key is None or not may_be_a_partitions_fault(failure) or not self._facts.is_partitioned(journey.path):
-            return journey.path
-        return self._state.blame(journey.path, key)
+    async def _blamed(self, journey: _Journey, failed: SendFailed, reason: str) -> EntityPath | None:
+        """Whom the failure counts against: of a partitioned entity it may be one key's alone, or nobody's (None).
+
+        A message whose turn did not come was late for others' sake: then only the entity itself can tell.
+        """
+        path = journey.path
+        if not may_be_a_partitions_fault(failed.failure):
+            return path
+        left_s = journey.deadline - asyncio.get_running_loop().time()
+        if not self._facts.is_told(path):
+            # An instance that has just started: one sick key of its first messages is no reason to fail over all.
+            await self._facts.learnt(path, seconds=min(left_s / 4, FACTS_SECONDS_MAX))
+            journey.keys = self._facts.keys_of(path, journey.messages)
+        if not self._facts.is_partitioned(path):
+            return path
+        if failed.tried:
+            key = journey.keys[0]
+            return path if key is None else self._check_entity.blame(path, key, reason)
+        answers = await self._check_entity.answers(path, reason, seconds=left_s / 2)
+        return path if answers is False else None
+
+    def _arrived(self, journey: _Journey, delivered: Delivered) -> Sent:
+        self._state.succeeded(journey.path)
+        self._state.key_succeeded(journey.path, journey.keys[0])
+        self._facts.learn(journey.path)
+        return _sent(journey, delivered)
 
     def _primary_lane(self, journey: _Journey) -> tuple[Lane, float]:
         partitioned = self._facts.is_partitioned(journey.path)
@@ -238,21 +273,41 @@ class FailoverSender:
     async def _primary_failed(self, journey: _Journey, failed: SendFailed) -> Sent:
         path = journey.path
         journey.indefinite |= failed.indefinite
-        journey.failed_places += 1
         if not counts(failed.failure, entity_is_known=self._state.has_accepted(path)):
             raise self._refusal(Side.PRIMARY, path, failed)
         reason = f"{failed.failure.value}: {failed.detail}"
+        self._facts.learn(path)
+        blamed = await self._blamed(journey, failed, reason)
+        if blamed is None:
+            return await self._try_again(journey)
+        journey.failed_places += 1
         self._telemetry.emit(
             FailureCounted(at=self._clock.now(), path=path, failure=failed.failure.value, detail=failed.detail)
         )
-        self._facts.learn(path)
-        blamed = self._blamed(journey, failed.failure)
+        if not self._state.has_room_for(blamed):
+            raise Overloaded(TOO_MANY_ENTITIES, path=path, indefinite=journey.indefinite)
         state = self._state.happened(blamed, Event.SEND_FAILED, reason)
         diverts = isinstance(state, Unavailable) or (isinstance(state, Suspect) and self._diverts_while_suspect)
         if diverts:
             return await self._divert(journey, blamed)
         text = f"The primary failed ({reason}) and failover is not engaged; send again."
         raise PrimaryFailed(text, path=path, indefinite=journey.indefinite)
+
+    async def _try_again(self, journey: _Journey) -> Sent:
+        """The entity is well and the message was not tried: again, with half of the time that is left."""
+        diverted = self._diverted_lane(journey)
+        if diverted is not None:
+            return await self._divert(journey, diverted)
+        journey.turns_missed += 1
+        if journey.turns_missed >= TURNS_MAX:
+            raise Overloaded(path=journey.path, indefinite=journey.indefinite)
+        lane, deadline = self._primary_lane(journey)
+        half_way = (asyncio.get_running_loop().time() + journey.deadline) / 2
+        try:
+            delivered = await lane.send(journey.messages, deadline=min(deadline, half_way), key=journey.key)
+        except (SendFailed, Flushed, LaneFull) as failed:
+            return await self._not_sent_to_primary(journey, failed)
+        return self._arrived(journey, delivered)
 
     def _refusal(self, side: Side, path: EntityPath, failed: SendFailed) -> Exception:
         """What the caller is told about a failure that is not the service's."""
@@ -292,11 +347,10 @@ class FailoverSender:
             lane.flush()
             return
 
-        def is_of_the_key(waiting: Waiting) -> bool:
-            key = waiting.messages[0].key
-            return key is not None and key_lane(entity, key).lower() == path.lower()
+        def is_of_the_lane(key: Hashable) -> bool:
+            return isinstance(key, str) and key_lane(entity, key).lower() == path.lower()
 
-        lane.flush(is_of_the_key)
+        lane.flush(is_of_the_lane)
 
     # -- the backlog
 
@@ -334,7 +388,7 @@ class FailoverSender:
         if sent.backlog_queue is None and not sent.possible_duplicate and not self._telemetry.wants_every_send:
             return
         now, seconds = self._clock.now(), asyncio.get_running_loop().time() - journey.started
-        for message in journey.messages:
+        for message, key in zip(journey.messages, journey.keys, strict=True):
             self._telemetry.emit(
                 SendAccepted(
                     at=now,
@@ -345,8 +399,8 @@ class FailoverSender:
                     body_bytes=message.body_bytes,
                     possible_duplicate=sent.possible_duplicate,
                     attempt=1 + journey.failed_places,
-                    key_hash=key_hash_of(message.key),
-                    partition=partition_of(message.key),
+                    key_hash=key_hash_of(key),
+                    partition=partition_of(key),
                 )
             )
 

@@ -11,26 +11,32 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from shared.domain.availability import Event, Route, Unavailable, route
 from shared.domain.envelope import destination_of
-from shared.domain.message import outgoing
-from shared.domain.pair import EntityPath, Side
+from shared.domain.pair import EntityPath
 from shared.domain.partitions import entity_of, key_lane, read_key_lane
-from shared.domain.ping import ping_message
-from shared.domain.syphon import BacklogMessage, waiting_key
+from shared.domain.syphon import BacklogMessage, waiting_keys
 from shared.errors import EnvelopeError
-from shared.ports import BacklogQueue, BacklogQueues, BacklogTrouble, Clock, Links, SendFailed, Unreadable
+from shared.ports import BacklogQueue, BacklogQueues, BacklogTrouble, Clock, Unreadable
+from shared.services.entity_facts import EntityFacts
 from shared.services.pair_state import PairState
+from shared.services.pings import Pings
 from shared.services.retired import Retired
 
 _LOGGER = logging.getLogger(__name__)
 
 #: Keys of one entity pinged in a round while none of them answers; the next round goes on with others.
 PINGS_A_ROUND = 16
+#: Keys, of all entities, pinged at the same time.
+AT_ONCE_MAX = 16
+#: How long a round may begin pings; the next one goes on where it ended.
+ROUND_SECONDS_MAX = 30.0
+FACTS_SECONDS_MAX = 5.0
 LOOK_MAX = 250
 #: Looks at one backlog queue in a round; keys stay diverted while more than this is left in it.
 LOOKS_MAX = 40
@@ -50,6 +56,14 @@ class _Look:
     is_complete: bool
 
 
+class _Round(NamedTuple):
+    """What bounds one round of pings."""
+
+    at_once: asyncio.Semaphore
+    #: In the loop's time.
+    until: float
+
+
 _Queues = dict[EntityPath, BacklogQueue]
 
 
@@ -58,18 +72,20 @@ class KeyReturns:
         self,
         *,
         state: PairState,
-        links: Links,
+        pings: Pings,
+        facts: EntityFacts,
         queues: BacklogQueues,
         clock: Clock,
         ping_timeout: timedelta,
     ) -> None:
         self._state = state
-        self._links = links
+        self._pings = pings
+        self._facts = facts
         self._queues = queues
         self._clock = clock
         self._ping_timeout_s = ping_timeout.total_seconds()
         self._retired = Retired()
-        #: Where the next round of pings begins, by entity.
+        #: Where the next round of pings begins, by entity; who was asked last is at the end.
         self._turns: dict[str, int] = {}
 
     async def tend(self) -> list[EntityPath]:
@@ -78,53 +94,49 @@ class KeyReturns:
         for lane, state in self._state.key_lanes():
             if isinstance(state, Unavailable) and state.healed_at is None:
                 sick.setdefault(entity_of(lane), []).append(lane)
-        for path, lanes in sick.items():
-            if route(self._state.availability(EntityPath(path))) is Route.PRIMARY:
-                await self._ping(EntityPath(path), sorted(lanes))
+        waiting_longest = {name: place for place, name in enumerate(self._turns)}
+        turn = sorted(sick.items(), key=lambda item: waiting_longest.get(item[0].lower(), -1))
+        round_ = _Round(asyncio.Semaphore(AT_ONCE_MAX), asyncio.get_running_loop().time() + ROUND_SECONDS_MAX)
+        await asyncio.gather(
+            *(
+                self._ping(EntityPath(path), sorted(lanes), round_)
+                for path, lanes in turn
+                if route(self._state.availability(EntityPath(path))) is Route.PRIMARY
+            )
+        )
         return await self._return_drained()
 
     # -- pings
 
-    async def _ping(self, path: EntityPath, lanes: list[EntityPath]) -> None:
+    async def _ping(self, path: EntityPath, lanes: list[EntityPath], round_: _Round) -> None:
         """A few keys in turn; where one answers, all others are asked as well, since partitions come back whole."""
         start = self._turns.get(path.lower(), 0) % len(lanes)
         turn = lanes[start:] + lanes[:start]
-        healed = False
-        for count, lane in enumerate(turn):
-            if count >= PINGS_A_ROUND and not healed:
-                break
-            problem = await self._answers(path, lane)
-            if problem is None:
-                healed = True
-                self._state.happened(lane, Event.KEY_HEALED, "")
-            else:
-                _LOGGER.info("ping of %s failed: %s", lane, problem)
-        self._turns[path.lower()] = start + PINGS_A_ROUND
+        asked, healed = await self._ask(path, turn[:PINGS_A_ROUND], round_)
+        if healed:
+            asked += (await self._ask(path, turn[PINGS_A_ROUND:], round_))[0]
+        if asked:
+            self._turns.pop(path.lower(), None)
+            self._turns[path.lower()] = start + asked
 
-    async def _answers(self, path: EntityPath, lane: EntityPath) -> str | None:
-        """What was wrong, if anything. Every ping has a link of its own, as a sender that comes now would."""
+    async def _ask(self, path: EntityPath, lanes: Sequence[EntityPath], round_: _Round) -> tuple[int, bool]:
+        """How many could be asked in this round, and whether any of them answered."""
+        answers = await asyncio.gather(*(self._answers(path, lane, round_) for lane in lanes))
+        return sum(answer is not None for answer in answers), any(answers)
+
+    async def _answers(self, path: EntityPath, lane: EntityPath, round_: _Round) -> bool | None:
+        """Whether its partition takes messages again; None when the round was over before it could be asked."""
         # A key of which only the digest is known: any will do, and a failed forward sends it back here.
         key = read_key_lane(lane).key or str(uuid.uuid4())
-        link = self._links.to(Side.PRIMARY, path)
-        message = outgoing(ping_message(message_id=str(uuid.uuid4()), session_id=key))
-
-        async def send() -> None:
-            packed = await link.pack([[message]])
-            for refusal in packed.refused.values():
-                raise refusal
-            await link.send(packed)
-
-        task = asyncio.create_task(send(), name=f"ping {lane}")
-        done, _ = await asyncio.wait([task], timeout=self._ping_timeout_s)
-        if not done:
-            task.cancel()
-        self._retired.take(link, last_call=None if done else task)
-        if not done:
-            return f"no answer within {self._ping_timeout_s:g} s"
-        error = task.exception()
-        if error is not None and not isinstance(error, SendFailed):
-            _LOGGER.error("a ping broke", exc_info=error)
-        return None if error is None else str(error)
+        async with round_.at_once:
+            if asyncio.get_running_loop().time() >= round_.until:
+                return None
+            problem = await self._pings.all_pass(path, [key], seconds=self._ping_timeout_s)
+        if problem is None:
+            self._state.happened(lane, Event.KEY_HEALED, "")
+        else:
+            _LOGGER.info("ping of %s failed: %s", lane, problem.detail)
+        return problem is None
 
     # -- the look
 
@@ -134,6 +146,10 @@ class KeyReturns:
             for lane, state in self._state.key_lanes()
             if isinstance(state, Unavailable) and state.healed_at is not None
         ]
+        # Whose message it is that waits can be told only where it is known what its entity goes by.
+        entities = {entity_of(lane) for lane in healed}
+        await asyncio.gather(*(self._facts.learnt(path, seconds=FACTS_SECONDS_MAX) for path in entities))
+        healed = [lane for lane in healed if self._facts.is_told(entity_of(lane))]
         if not healed:
             return []
         queues = {path: self._queues.open(path) for path in self._state.rotation.queues}
@@ -167,7 +183,7 @@ class KeyReturns:
     ) -> tuple[list[EntityPath], Counter[str] | None]:
         """Of these keys, those that went home; and how much waits of each, None where that cannot be told."""
         looked_at = self._clock.now()
-        looks = await asyncio.gather(*(_look_through(path, queue) for path, queue in queues.items()))
+        looks = await asyncio.gather(*(self._look_through(path, queue) for path, queue in queues.items()))
         if not all(look.is_complete for look in looks):
             return [], None
         waiting = sum((look.lanes for look in looks), Counter[str]())
@@ -176,36 +192,32 @@ class KeyReturns:
     def _returned(self, lanes: Iterable[EntityPath], looked_at: datetime) -> list[EntityPath]:
         return [lane for lane in lanes if self._state.key_drained(lane, looked_at=looked_at)]
 
+    async def _look_through(self, path: EntityPath, queue: BacklogQueue) -> _Look:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS_MAX):
+                return await self._look(queue)
+        except (BacklogTrouble, Unreadable, TimeoutError) as error:
+            _LOGGER.info("what waits in %s cannot be told: %s", path, error)
+            return _Look(lanes=Counter(), is_complete=False)
+
+    async def _look(self, queue: BacklogQueue) -> _Look:
+        lanes: Counter[str] = Counter()
+        cursor = 1
+        for _ in range(LOOKS_MAX):
+            page = await queue.look(cursor, LOOK_MAX)
+            if not page:
+                return _Look(lanes=lanes, is_complete=True)
+            lanes.update(lane for message in page if (lane := self._lane(message)) is not None)
+            cursor = page[-1].sequence_number + 1
+        return _Look(lanes=lanes, is_complete=False)
+
+    def _lane(self, message: BacklogMessage) -> str | None:
+        try:
+            destination = destination_of(message.message)
+        except EnvelopeError:
+            return None
+        key = self._facts.key_of(destination, waiting_keys(message.message))
+        return None if key is None else key_lane(destination, key).lower()
+
     async def close(self) -> None:
         await self._retired.settled()
-
-
-async def _look_through(path: EntityPath, queue: BacklogQueue) -> _Look:
-    try:
-        async with asyncio.timeout(LOOK_SECONDS_MAX):
-            return await _look(queue)
-    except (BacklogTrouble, Unreadable, TimeoutError) as error:
-        _LOGGER.info("what waits in %s cannot be told: %s", path, error)
-        return _Look(lanes=Counter(), is_complete=False)
-
-
-async def _look(queue: BacklogQueue) -> _Look:
-    lanes: Counter[str] = Counter()
-    cursor = 1
-    for _ in range(LOOKS_MAX):
-        page = await queue.look(cursor, LOOK_MAX)
-        if not page:
-            return _Look(lanes=lanes, is_complete=True)
-        lanes.update(lane for message in page if (lane := _lane(message)) is not None)
-        cursor = page[-1].sequence_number + 1
-    return _Look(lanes=lanes, is_complete=False)
-
-
-def _lane(message: BacklogMessage) -> str | None:
-    key = waiting_key(message.message)
-    if key is None:
-        return None
-    try:
-        return key_lane(destination_of(message.message), key).lower()
-    except EnvelopeError:
-        return None

@@ -35,7 +35,7 @@ class Desk(Protocol):
     @property
     def has_waiting(self) -> bool: ...
 
-    def take(self) -> list[Waiting]: ...
+    def take(self, worker: Worker) -> list[Waiting]: ...
 
     def take_all(self) -> list[Waiting]: ...
 
@@ -68,6 +68,9 @@ class Worker:
         self._backoff_s = BACKOFF_FIRST_S
         self._breach: asyncio.TimerHandle | None = None
         self._wake: asyncio.Future[None] | None = None
+        #: What the transfer under way carries, and since when, in the loop's time.
+        self._group: list[Waiting] = []
+        self._sending_since: float | None = None
         self._task = asyncio.create_task(self._work(), name="lane")
         self._task.add_done_callback(self._ended)
 
@@ -84,6 +87,18 @@ class Worker:
     def is_overdue(self) -> bool:
         return self._is_overdue
 
+    @property
+    def seconds_under_way(self) -> float:
+        """How long the transfer has been without an answer; opening a link and resting do not count."""
+        return 0.0 if self._sending_since is None else asyncio.get_running_loop().time() - self._sending_since
+
+    def give_up(self) -> None:
+        """Ends the transfer under way before its time, as if that were over."""
+        if self._borrower is not None:
+            self._lent_until = 0.0
+        elif self._group:
+            self._breached(self._group)
+
     def lend(self, deadline: float) -> Link | None:
         """The link, if it is free and has worked before. The borrower is cancelled when it keeps it too long."""
         if self._wake is None or self._borrower is not None or not self._is_proven:
@@ -94,6 +109,7 @@ class Worker:
             return None
         self._borrower, self._lent_until, self._is_overdue = asyncio.current_task(), until, False
         self._looks_unused = 0
+        self._sending_since = loop.time()
         if self._look is None:
             self._look = loop.call_later(LENT_LOOK_S, self._look_after)
         return self._link
@@ -115,7 +131,7 @@ class Worker:
         while self._borrower is not None and self._cancels:
             self._borrower.uncancel()
             self._cancels -= 1
-        self._borrower = None
+        self._borrower = self._sending_since = None
         if broken:
             self._retire_link()
         if self._lane.has_waiting and not self._is_gone:
@@ -132,7 +148,7 @@ class Worker:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while not self._is_gone:
-            group = self._lane.take()
+            group = self._lane.take(self)
             if group:
                 await self._deliver(group)
             else:
@@ -147,6 +163,7 @@ class Worker:
             # Whoever was told meanwhile that nothing was sent must be right about it.
             group = [waiting for waiting in group if not waiting.answer.done()]
             if self._is_gone or not group:
+                self._unwatch()
                 return
             packed = await link.pack([waiting.messages for waiting in group])
             self._lane.put_back(group[packed.taken :])
@@ -155,6 +172,7 @@ class Worker:
                 fail([group[index]], refusal)
             for waiting in group:
                 waiting.under_way = True
+            self._group, self._sending_since = group, asyncio.get_running_loop().time()
             await link.send(packed)
         except SendFailed as failed:
             self._unwatch()
@@ -204,6 +222,7 @@ class Worker:
         if self._breach is not None:
             self._breach.cancel()
             self._breach = None
+        self._group, self._sending_since = [], None
 
     def _breached(self, group: list[Waiting]) -> None:
         for waiting in group:

@@ -22,7 +22,7 @@ from shared.domain.pair import EntityPath, Side
 from shared.domain.partitions import is_key_lane
 from shared.domain.rotation import Outage, Rotation
 from shared.domain.syphon import Drain
-from shared.errors import StateUnreachable
+from shared.errors import Overloaded, StateUnreachable
 from shared.ports import (
     Clock,
     EntityRecord,
@@ -42,6 +42,7 @@ _LOGGER = logging.getLogger(__name__)
 FIRST_LOAD_SECONDS_MAX = 1.0
 #: Without a send for so long, refreshing stops until the next one.
 IDLE_SECONDS = 600.0
+TOO_MANY_ENTITIES = "Too many entities are known already, so nothing can be kept for one that is not; send again later."
 
 
 @dataclass(slots=True)
@@ -124,6 +125,8 @@ class PairState(WatchedKeys):
             self._apply(entity, Event.SEND_SUCCEEDED, "")
 
     def happened(self, path: EntityPath, event: Event, reason: str) -> Availability:
+        if not self.has_room_for(path):
+            return _NEW
         entity = self._entity(path)
         self._apply(entity, event, reason)
         return entity.availability
@@ -233,8 +236,8 @@ class PairState(WatchedKeys):
         self._hurry.clear()
         for entity in list(self._entities.values()):
             self.availability(entity.path)
-        if await self._guarded(self._save):
-            await self._guarded(self._load)
+        if await self._guarded(self._save) and await self._guarded(self._load):
+            await self._guarded(self._forget_strangers)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
         try:
@@ -351,6 +354,8 @@ class PairState(WatchedKeys):
     async def mark(self, path: EntityPath, event: Event, reason: str) -> Availability:
         """An operator's word: takes effect here at once, and is shared before this returns, or StateUnreachable."""
         await self._load_if_possible()
+        if not self.has_room_for(path):
+            raise Overloaded(TOO_MANY_ENTITIES, path=path)
         entity = self._entity(path)
         self._apply(entity, event, reason)
         lanes = list(self._key_lanes.get(path.lower(), ())) if event is Event.MARKED_HEALTHY else []

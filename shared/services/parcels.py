@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from shared.domain.failures import Failure
@@ -45,6 +45,10 @@ class Waiting:
     messages: Sequence[Outgoing]
     answer: asyncio.Future[Delivered]
     deadline: float
+    #: Parcels of one key may share a transfer.
+    key: Hashable = None
+    #: From then on (in the loop's time) too little is left for a fair try; None: any time is good enough.
+    late_from: float | None = None
     failures: int = 0
     under_way: bool = False
     indefinite: bool = False
@@ -103,7 +107,9 @@ class Deadlines:
 def expire(waiting: Waiting) -> None:
     if not waiting.answer.done():
         indefinite = waiting.under_way or waiting.indefinite
-        waiting.answer.set_exception(SendFailed(Failure.TIMEOUT, "no answer in time", indefinite=indefinite))
+        tried = waiting.under_way or waiting.failures > 0
+        detail = "no answer in time" if tried else "its turn did not come in time"
+        waiting.answer.set_exception(SendFailed(Failure.TIMEOUT, detail, indefinite=indefinite, tried=tried))
 
 
 def fail(group: Iterable[Waiting], failed: SendFailed) -> None:

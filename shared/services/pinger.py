@@ -5,36 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared.domain.availability import Event, Unavailable
-from shared.domain.message import outgoing
-from shared.domain.pair import EntityPath, Side
-from shared.domain.ping import (
-    PARTITION_PINGS,
-    Pinged,
-    after_ping,
-    has_recovered,
-    is_due,
-    ping_deadline,
-    ping_message,
-)
+from shared.domain.failures import Failure
+from shared.domain.pair import EntityPath
+from shared.domain.ping import PARTITION_PINGS, Pinged, after_ping, has_recovered, is_due, ping_deadline
 from shared.domain.syphon import may_work
 from shared.errors import PairingError
-from shared.ports import Clock, Link, Links, SendFailed, StorageTrouble, Telemetry
+from shared.ports import Clock, StorageTrouble, Telemetry
 from shared.services.entity_facts import EntityFacts
 from shared.services.key_returns import KeyReturns
 from shared.services.pair_state import PairState
-from shared.services.retired import Retired
+from shared.services.pings import PingFailed, Pings
 from shared.telemetry_events import Pinged as PingRecorded
 
 _LOGGER = logging.getLogger(__name__)
 
 #: Entities pinged at the same time.
 AT_ONCE_MAX = 16
+#: How long a round may begin pings of entities; the next one goes on with those that waited longest.
+ROUND_SECONDS_MAX = 60.0
+#: How long a ping waits to be told whether the entity is partitioned, and so which pings it takes.
+FACTS_SECONDS_MAX = 5.0
 RECOVERED = "ping succeeded"
+NO_SUCH_ENTITY = "the primary answers, and has no such entity"
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,7 @@ class Pinger:
         *,
         options: PingOptions,
         state: PairState,
-        links: Links,
+        pings: Pings,
         facts: EntityFacts,
         clock: Clock,
         telemetry: Telemetry,
@@ -64,12 +61,11 @@ class Pinger:
         self._keys_tended: Pinged | None = None
         self._options = options
         self._state = state
-        self._links = links
+        self._pings = pings
         self._facts = facts
         self._clock = clock
         self._telemetry = telemetry
         self._pinged: dict[str, Pinged] = {}
-        self._retired = Retired()
 
     async def ping_what_is_due(self) -> list[EntityPath]:
         """One round; the entities that came back. Nothing is sent while a side is closed or faulted."""
@@ -80,10 +76,15 @@ class Pinger:
         self._pinged = {path.lower(): self._pinged[path.lower()] for path in out if path.lower() in self._pinged}
         now = self._clock.now()
         due = [path for path in out if is_due(self._pinged.get(path.lower()), now=now, interval=self._options.interval)]
-        at_once = asyncio.Semaphore(AT_ONCE_MAX)
-        back = await asyncio.gather(*(self._ping(path, at_once) for path in due))
+        due.sort(key=lambda path: self._last_pinged(path) or NEVER)
+        at_once, until = asyncio.Semaphore(AT_ONCE_MAX), asyncio.get_running_loop().time() + ROUND_SECONDS_MAX
+        back = await asyncio.gather(*(self._ping(path, at_once, until) for path in due))
         await self._tend_keys(now)
         return [path for path, recovered in zip(due, back, strict=True) if recovered]
+
+    def _last_pinged(self, path: EntityPath) -> datetime | None:
+        pinged = self._pinged.get(path.lower())
+        return None if pinged is None else pinged.at
 
     async def _tend_keys(self, now: datetime) -> None:
         """Keys of partitioned entities, as often as entities."""
@@ -94,76 +95,63 @@ class Pinger:
             _LOGGER.info("%s is on its way to the primary again", lane)
         await self._state.refresh()
 
-    async def _ping(self, path: EntityPath, at_once: asyncio.Semaphore) -> bool:
+    async def _ping(self, path: EntityPath, at_once: asyncio.Semaphore, until: float) -> bool:
         async with at_once:
-            self._facts.learn(path)
             started, now = asyncio.get_running_loop().time(), self._clock.now()
+            if started >= until:
+                return False
             pings, problem = await self._try(path)
             seconds = asyncio.get_running_loop().time() - started
-        pinged = after_ping(self._pinged.get(path.lower()), succeeded=problem is None, now=now)
+        # That there is no such entity is an answer, and the outage over, unless it has taken messages before.
+        is_unknown = problem is not None and problem.failure is Failure.ENTITY_NOT_FOUND
+        answers = problem is None or (is_unknown and not self._state.has_accepted(path))
+        pinged = after_ping(self._pinged.get(path.lower()), succeeded=answers, now=now)
         self._pinged[path.lower()] = pinged
         self._telemetry.emit(
             PingRecorded(
                 at=self._clock.now(),
                 path=path,
                 succeeded=problem is None,
-                detail=problem or "",
+                detail=problem.detail if problem else "",
                 seconds=seconds,
                 pings=pings,
             )
         )
         if problem is not None:
-            _LOGGER.info("ping of %s failed: %s", path, problem)
+            _LOGGER.info("ping of %s failed: %s", path, problem.detail)
         if not has_recovered(pinged, successes_needed=self._options.successes_needed):
             return False
-        return await self._share(path)
+        event = Event.PING_SUCCEEDED if problem is None else Event.ENTITY_UNKNOWN
+        return await self._share(path, event, RECOVERED if problem is None else NO_SUCH_ENTITY)
 
-    async def _share(self, path: EntityPath) -> bool:
+    async def _share(self, path: EntityPath, event: Event, reason: str) -> bool:
         """Everybody's word at once; where shared state cannot be reached, the next round tries again."""
         try:
-            await self._state.mark(path, Event.PING_SUCCEEDED, RECOVERED)
+            await self._state.mark(path, event, reason)
         except (StorageTrouble, PairingError) as error:
             _LOGGER.warning("%s is back, but shared state does not have it yet: %s", path, error)
         self._pinged.pop(path.lower(), None)
         return True
 
-    async def _try(self, path: EntityPath) -> tuple[int, str | None]:
-        """How many pings, and what was wrong, if anything; never longer than a ping may take.
+    async def _try(self, path: EntityPath) -> tuple[int, PingFailed | None]:
+        """How many pings, and what was wrong, if anything; never longer than pinging may take.
 
-        Every try has a connection of its own: the question is whether a sender that comes now is served.
+        As long as nobody can tell, an entity is pinged as a partitioned one: a plain one that is back then gets more
+        pings than it needs, once. One goes ahead: while the entity is out, that is all it costs.
         """
-        keyed = self._options.all_partitions and self._facts.is_partitioned(path) is True
-        options = self._options
-        attempt = options.partitioned_attempt_timeout if keyed else options.attempt_timeout
-        link = self._links.to(Side.PRIMARY, path)
-        pings = PARTITION_PINGS if keyed else 1
-        session_ids = [str(uuid.uuid4()) for _ in range(pings)]
-        task = asyncio.create_task(_send(link, session_ids), name=f"ping {path}")
-        limit = ping_deadline(attempt, options.interval).total_seconds()
-        done, _ = await asyncio.wait([task], timeout=limit)
-        if not done:
-            task.cancel()
-        self._retired.take(link, last_call=None if done else task)
-        return pings, task.result() if done else f"no answer within {limit:g} s"
+        options, loop = self._options, asyncio.get_running_loop()
+        await self._facts.learnt(path, seconds=FACTS_SECONDS_MAX)
+        keyed = options.all_partitions and self._facts.may_be_partitioned(path)
+        plain_limit = ping_deadline(options.attempt_timeout, options.interval)
+        limit = options.partitioned_attempt_timeout if keyed else plain_limit
+        until = loop.time() + limit.total_seconds()
+        problem = await self._pings.all_pass(path, [str(uuid.uuid4())], seconds=limit.total_seconds())
+        if problem is not None or not keyed:
+            return 1, problem
+        rest = [str(uuid.uuid4()) for _ in range(PARTITION_PINGS - 1)]
+        return PARTITION_PINGS, await self._pings.all_pass(path, rest, seconds=max(until - loop.time(), 0.0))
 
     async def close(self) -> None:
         if self._keys is not None:
             await self._keys.close()
-        await self._retired.settled()
-
-
-async def _send(link: Link, session_ids: Sequence[str]) -> str | None:
-    """One transfer for each key, since a partitioned entity takes one key a transfer."""
-    for session_id in session_ids:
-        message = outgoing(ping_message(message_id=str(uuid.uuid4()), session_id=session_id))
-        try:
-            packed = await link.pack([[message]])
-            for refusal in packed.refused.values():
-                raise refusal
-            await link.send(packed)
-        except SendFailed as failed:
-            return f"{failed.failure.value}: {failed.detail}"
-        except Exception as error:
-            _LOGGER.exception("a ping broke")
-            return f"{type(error).__name__}: {error}"
-    return None
+        await self._pings.settled()

@@ -24,6 +24,7 @@ from shared.ports import (
     QueueDepth,
     Unreadable,
 )
+from shared.services.entity_facts import EntityFacts
 from shared.services.failover_sender import FailoverSender
 from shared.services.pair_state import PairState
 
@@ -66,6 +67,8 @@ class PairStatus:
     entities: tuple[tuple[EntityPath, Availability], ...]
     #: Keys of partitioned entities that are watched on their own, as key lanes.
     keys: tuple[tuple[EntityPath, Availability], ...]
+    #: Of each entity; None where this instance does not know.
+    partitioned: dict[EntityPath, bool | None]
     queues: tuple[QueueStatus, ...]
     pairing: PairingRecord | None
     warnings: tuple[str, ...]
@@ -78,6 +81,7 @@ class Status:
         pair: Pair,
         state: PairState,
         sender: FailoverSender,
+        facts: EntityFacts,
         admin: QueueAdmin,
         queues: BacklogQueues,
         clock: Clock,
@@ -87,6 +91,7 @@ class Status:
         self._oldest: dict[EntityPath, tuple[float, datetime | None]] = {}
         self._state = state
         self._sender = sender
+        self._facts = facts
         self._admin = admin
         self._clock = clock
         self._closing: set[asyncio.Task[None]] = set()
@@ -96,11 +101,13 @@ class Status:
         rotation = self._state.rotation
         at_once = asyncio.Semaphore(AT_ONCE_MAX)
         queues = await asyncio.gather(*(self._queue(path, at_once) for path in rotation.queues))
+        entities = tuple(self._state.entities())
         return PairStatus(
             pair=self._pair,
             at=self._clock.now(),
             factories=dict(self._state.factories),
-            entities=tuple(self._state.entities()),
+            entities=entities,
+            partitioned={path: self._facts.is_partitioned(path) for path, _ in entities},
             keys=tuple(self._state.key_lanes()),
             queues=tuple(queues),
             pairing=self._state.pairing,

@@ -31,7 +31,7 @@ from shared.domain.syphon import (
 from shared.errors import NothingMoved
 from shared.ports import BacklogQueue, BacklogTrouble, Link, Links, LockLost, SendFailed, Unreadable
 from shared.services.syphon_desk import Desk
-from shared.services.syphon_drain import Drainer, Handled
+from shared.services.syphon_drain import Drainer, Handled, text_of
 from shared.services.syphon_forwarder import Forwarder
 from shared.services.syphon_watch import Watch
 
@@ -180,12 +180,14 @@ class Call:
                 copy = copy.with_properties(message_id=f"{self._path}/{self._number}")
             await self._put(copy)
             self._watch.expect_copy(copy.properties.message_id)
+            self._drainer.copy_id = text_of(copy.properties.message_id)
             self._copied = True
         await self._look_after_others(own.enqueued_at)
         seen = self._watch.copy_seen_at
-        if seen is None:
+        # Draining may have come upon it before anybody looked.
+        if seen is None and not self._drainer.copy_is_buried:
             return False
-        if self._watch.copy_is_near:
+        if seen is not None and self._watch.copy_is_near:
             await self._drain(target=seen)
         await self._drain_rest()
         return True

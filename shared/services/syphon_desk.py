@@ -12,9 +12,10 @@ from shared.domain import pace as pacing
 from shared.domain.availability import Route, Unavailable, route
 from shared.domain.pace import Pace
 from shared.domain.pair import EntityPath
-from shared.domain.partitions import entity_of, key_lane
+from shared.domain.partitions import Keys, entity_of, key_lane
 from shared.domain.syphon import Drain, Rest, advance, rest_after
 from shared.ports import Clock, Instruments, SendFailed, StateStore, StorageTrouble, Telemetry
+from shared.services.entity_facts import EntityFacts
 from shared.services.pair_state import PairState
 from shared.telemetry_events import DestinationRested
 
@@ -32,6 +33,7 @@ class Desk:
         store: StateStore,
         clock: Clock,
         telemetry: Telemetry,
+        facts: EntityFacts,
         rng: random.Random,
         rate_limit: float | None,
         instruments: Instruments | None = None,
@@ -41,6 +43,7 @@ class Desk:
         self.clock = clock
         self.telemetry = telemetry
         self._store = store
+        self._facts = facts
         self._rng = rng
         self._rate_limit = rate_limit
         self._rests: dict[str, Rest] = {}
@@ -52,8 +55,9 @@ class Desk:
 
     # -- destinations
 
-    def lane_of(self, path: EntityPath, key: str | None) -> EntityPath:
+    def lane_of(self, path: EntityPath, keys: Keys) -> EntityPath:
         """By key where the key is watched, or has failed here just now."""
+        key = self._facts.key_of(path, keys)
         if key is not None and self._resting_keys and (lane := key_lane(path, key)).lower() in self._rests:
             return lane
         return self.state.lane_of(path, key)

@@ -112,6 +112,9 @@ class Drainer:
         self.aside = Aside()
         self._at_once = asyncio.Semaphore(DESTINATIONS_AT_ONCE_MAX)
         self._margin = LOCK_MARGIN
+        #: The id of a copy that is to be dead-lettered, and whether it has been.
+        self.copy_id: str | None = None
+        self.copy_is_buried = False
 
     @property
     def batch_size(self) -> int:
@@ -247,8 +250,10 @@ class Drainer:
 
     def blamed(self, path: EntityPath, one: Ready, failed: SendFailed) -> EntityPath:
         """Who is to rest after a failure: of a partitioned entity, the message's key alone."""
-        key = one.outgoing.key
-        if is_key_lane(path) or key is None or not self._forwarder.is_of_a_key(path, failed):
+        if is_key_lane(path):
+            return path
+        key = self._forwarder.key_of(path, one.outgoing)
+        if key is None or not self._forwarder.is_of_a_key(path, failed):
             return path
         return key_lane(path, key)
 
@@ -333,6 +338,7 @@ class Drainer:
         if not await self._settle(settling):
             return
         message_id = text_of(message.message.properties.message_id)
+        self.copy_is_buried |= message_id == self.copy_id
         _LOGGER.warning("syphon: %s of %s is dead-lettered: %s", message_id, self._path, verdict.description)
         self._desk.moved(self._path, dead_lettered=1)
         self._desk.telemetry.emit(

@@ -71,21 +71,22 @@ class Forwarder:
 
     async def _forward(self, path: EntityPath, messages: Sequence[Outgoing]) -> list[Outcome]:
         self._facts.learn(path)
+        keys = self._facts.keys_of(path, messages)
         sick_keys: set[str] = set()
         outcomes: dict[int, Outcome] = {}
         todo = list(range(len(messages)))
         while todo:
-            chosen = self._together(path, messages, todo)
+            chosen = self._together(path, keys, todo)
             done = await self._transfer(path, [messages[index] for index in chosen])
             outcomes.update((chosen[position], outcome) for position, outcome in enumerate(done))
             todo = [index for index in todo if index not in outcomes]
             failures = [one.failed for one in done if one.failed and not is_about_one_message(one.failed.failure)]
             if failures:
-                failed, key = failures[0], messages[chosen[0]].key
+                failed, key = failures[0], keys[chosen[0]]
                 not_tried = SendFailed(failed.failure, failed.detail)
                 if key is not None and len(sick_keys) < SICK_KEYS_MAX and self.is_of_a_key(path, failed):
                     sick_keys.add(key)
-                    given_up = [index for index in todo if messages[index].key == key]
+                    given_up = [index for index in todo if keys[index] == key]
                 else:
                     given_up = todo
                 outcomes.update((index, Outcome(not_tried)) for index in given_up)
@@ -95,12 +96,14 @@ class Forwarder:
     def is_of_a_key(self, path: EntityPath, failed: SendFailed) -> bool:
         return bool(self._facts.is_partitioned(path)) and may_be_a_partitions_fault(failed.failure)
 
-    def _together(self, path: EntityPath, messages: Sequence[Outgoing], todo: list[int]) -> list[int]:
+    def key_of(self, path: EntityPath, message: Outgoing) -> str | None:
+        return self._facts.keys_of(path, (message,))[0]
+
+    def _together(self, path: EntityPath, keys: Sequence[str | None], todo: list[int]) -> list[int]:
         """What may share a transfer: a partitioned entity, or one nobody could ask about, takes one key at a time."""
         if self._facts.is_partitioned(path) is False:
             return todo
-        key = messages[todo[0]].key
-        return [index for index in todo if messages[index].key == key]
+        return [index for index in todo if keys[index] == keys[todo[0]]]
 
     async def _transfer(self, path: EntityPath, messages: Sequence[Outgoing]) -> list[Outcome]:
         """Outcomes of the first messages, as many as one transfer took."""

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from shared.domain.aside import Aside
 from shared.domain.envelope import destination_of
 from shared.domain.message import AmqpValue
-from shared.domain.syphon import BacklogMessage, is_bell, waiting_key
+from shared.domain.syphon import BacklogMessage, is_bell, waiting_keys
 from shared.errors import EnvelopeError
 from shared.ports import BacklogQueue, NotThere, Unreadable
 from shared.services.syphon_desk import Desk
@@ -129,7 +129,7 @@ class Watch:
             self.copy_seen_at = number
             return
         try:
-            destination = self._desk.lane_of(destination_of(message.message), waiting_key(message.message))
+            destination = self._desk.lane_of(destination_of(message.message), waiting_keys(message.message))
         except EnvelopeError:
             return
         if message.is_deferred:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.domain.availability import Availability, Available, Event, Suspect, Unavailable
 from shared.domain.pair import EntityPath
@@ -17,6 +17,14 @@ from shared.domain.partitions import FAILED_KEYS_MAX, WATCHED_KEYS_MAX, entity_o
 from shared.ports import Clock, SharedState, StateStore
 
 _LOGGER = logging.getLogger(__name__)
+
+#: Entities of which something is known: as many as a namespace can have. Beyond that nothing more is remembered, except
+#: of those that accept messages: in an outage anybody may name any number of paths.
+ENTITIES_MAX = 10_000
+#: How long the end of an outage is remembered of an entity that has never accepted a message: until all know of it.
+STRANGER_REMEMBERED = timedelta(hours=1)
+#: Such entities forgotten at a time; the rest waits for the next time.
+FORGET_AT_ONCE_MAX = 100
 
 
 @dataclass(slots=True)
@@ -55,6 +63,22 @@ class WatchedKeys:
     def _announce(self, path: EntityPath, before: Availability, after: Availability) -> None:
         raise NotImplementedError
 
+    def has_room_for(self, path: EntityPath) -> bool:
+        """Whether anything can be remembered of the entity, or of its key."""
+        entity = entity_of(path)
+        keys = sum(map(len, self._key_lanes.values()))
+        return entity.lower() in self._entities or len(self._entities) - keys < ENTITIES_MAX
+
+    async def _forget_strangers(self) -> None:
+        """Paths that were out once and never accepted a message, by now available: there may be no such entity."""
+        now = self._clock.now()
+        strangers = [one for one in self._entities.values() if _is_stranger(one, now)]
+        for entity in strangers[:FORGET_AT_ONCE_MAX]:
+            if entity.shared_at is not None:
+                await self._store.forget_entity(entity.path, until=entity.shared_at)
+            if _is_stranger(entity, now):
+                self._entities.pop(entity.path.lower(), None)
+
     def key_lanes(self) -> list[tuple[EntityPath, Availability]]:
         """Keys that are watched on their own."""
         lanes = [self._entities[name].path for names in self._key_lanes.values() for name in names]
@@ -68,14 +92,19 @@ class WatchedKeys:
         return lane if lane.lower() in self._entities else path
 
     def blame(self, path: EntityPath, key: str) -> EntityPath:
-        """Whom a failure counts against that may be one partition's: the key, or the entity after too many keys."""
+        """Whom a failure counts against that may be one partition's: the key, or the entity if too many are watched."""
         lane, name = key_lane(path, key), path.lower()
-        failed = self._failed_keys.setdefault(name, set())
-        failed.add(lane.lower())
+        self._failed_keys.setdefault(name, set()).add(lane.lower())
         watched = self._key_lanes.get(name, set())
-        if len(failed) >= FAILED_KEYS_MAX or (len(watched) >= WATCHED_KEYS_MAX and lane.lower() not in watched):
-            return path
-        return lane
+        return path if len(watched) >= WATCHED_KEYS_MAX and lane.lower() not in watched else lane
+
+    def many_keys_failed(self, path: EntityPath) -> bool:
+        """Whether so many failed since anything succeeded that it may be the entity's own fault."""
+        return len(self._failed_keys.get(path.lower(), ())) >= FAILED_KEYS_MAX
+
+    def keys_alone_failed(self, path: EntityPath) -> None:
+        """The entity was asked, and answered."""
+        self._failed_keys.pop(path.lower(), None)
 
     def key_succeeded(self, path: EntityPath, key: str | None) -> None:
         """A send to the primary was accepted: neither the entity nor this key is under suspicion any more."""
@@ -161,3 +190,10 @@ class WatchedKeys:
                 before, entity.availability = entity.availability, Available(since=self._clock.now())
                 self._announce(entity.path, before, entity.availability)
                 self._drop_lane(entity.path)
+
+
+def _is_stranger(entity: Entity, now: datetime) -> bool:
+    state = entity.availability
+    if entity.accepted or entity.unsaved or not isinstance(state, Available) or is_key_lane(entity.path):
+        return False
+    return state.since is None or now - state.since >= STRANGER_REMEMBERED

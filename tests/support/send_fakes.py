@@ -52,6 +52,8 @@ class Post:
     script: list[SendFailed | asyncio.Event | None] = field(default_factory=list)
     #: Messages, by id, that are refused wherever they are.
     unwelcome: dict[str, SendFailed] = field(default_factory=dict)
+    #: Messages, by id, whose transfer hangs until the event is set.
+    held: dict[str, asyncio.Event] = field(default_factory=dict)
     links: list[FakeLink] = field(default_factory=list)
     batch_max: int = 1000
 
@@ -102,6 +104,8 @@ class FakeLink:
                 raise step
             names = [message.message_id for message in packed.load]  # type: ignore[attr-defined]
             for name in names:
+                if name in self.post.held:
+                    await self.post.held[name].wait()
                 if name in self.post.unwelcome:
                     raise self.post.unwelcome[name]
             self.post.arrived.append(names)

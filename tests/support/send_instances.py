@@ -8,11 +8,14 @@ from datetime import timedelta
 
 from shared.domain.backlog import backlog_queue_paths
 from shared.domain.pair import EntityPath, Namespace, Pair, Side
+from shared.domain.partitions import Traits
 from shared.services.backlog_sender import BacklogSender
+from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
 from shared.services.failover_sender import FailoverSender, SendOptions, Sent
 from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
+from shared.services.pings import Pings
 from tests.support.send_fakes import FakeClock, FakeLink, InMemoryStateStore, Post, SharedRows, letter
 from tests.support.send_services import Recorder
 
@@ -21,6 +24,7 @@ PAIR = Pair(
 )
 QUEUES = backlog_queue_paths(PAIR.primary, 3)
 ORDERS = EntityPath("orders")
+PLAIN = Traits(partitioned=False)
 
 
 class Offices:
@@ -43,9 +47,14 @@ class Offices:
         return [name for queue in QUEUES for name in self.of(Side.SECONDARY, queue).ids]
 
 
-class NoFacts:
-    async def is_partitioned(self, path: EntityPath) -> bool | None:
-        return False
+@dataclass
+class SameFacts:
+    """Every entity is like this."""
+
+    found: Traits
+
+    async def traits(self, path: EntityPath) -> Traits | None:
+        return self.found
 
 
 @dataclass
@@ -59,6 +68,7 @@ class Instance:
     divert_while_suspect: bool = False
     attempt_timeout: timedelta = timedelta(seconds=0.3)
     seed: int = 1
+    traits: Traits = PLAIN
 
     def __post_init__(self) -> None:
         self.telemetry = Recorder()
@@ -80,7 +90,8 @@ class Instance:
             attempt_timeout=self.attempt_timeout,
             rng=random.Random(self.seed),
         )
-        self.facts = EntityFacts(NoFacts())
+        self.facts = EntityFacts(SameFacts(self.traits))
+        self.check = EntityCheck(state=self.state, pings=Pings(self.offices), timeout=self.attempt_timeout)
         self.sender = FailoverSender(
             pair=PAIR,
             options=SendOptions(
@@ -95,13 +106,15 @@ class Instance:
             clock=self.clock,
             telemetry=self.telemetry,
             facts=self.facts,
+            check=self.check,
         )
 
-    async def send(self, name: str, path: EntityPath = ORDERS) -> Sent:
-        return await self.sender.send(path, (letter(name),))
+    async def send(self, name: str, path: EntityPath = ORDERS, *, key: str | None = None) -> Sent:
+        return await self.sender.send(path, (letter(name, key=key),))
 
     async def close(self) -> None:
         await self.facts.close()
+        await self.check.close()
         await self.backlog.close()
         await self.lanes.close()
         await self.state.close()

@@ -16,7 +16,8 @@ from local.broker.descriptions import QueueDescription
 from local.broker.partitioning import PARTITION_COUNT, partition_of_key
 from shared.domain.availability import Available, Route
 from shared.domain.pair import EntityPath
-from shared.domain.partitions import FAILED_KEYS_MAX, entity_of
+from shared.domain.partitions import FAILED_KEYS_MAX, entity_of, read_key_lane
+from shared.services.lane import KEY_WORKERS_MAX
 from tests.support.sdk_leftovers import SDK_LEFTOVERS
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import Syphoning, create_backlog, instance
@@ -93,6 +94,7 @@ async def test_keys_of_the_sick_partition_are_diverted_and_come_home_in_order(pa
             assert SICK_KEYS == {key for key, route in routes.items() if route is Route.BACKLOG}
         assert isinstance(app.runtime.state.availability(ORDERS), Available)
         assert SICK_KEYS == {str(key) for key in await watched_keys(app)}
+        assert {ORDERS: True} == (await app.runtime.status.collect()).partitioned
         await pair.broker.heal(fault)
         async with app.host(*queues):
             pinging = asyncio.create_task(back_home(app))
@@ -123,10 +125,29 @@ async def test_messages_without_a_key_never_leave_the_primary(pair: PairOnBroker
     async with instance(pair, **SETTINGS) as app:
         await ready(pair, app)
         await pair.broker.inject(kind="partition-down", partition=SICK, namespace="primary")
-        sends = [send(app, str(n), None) for n in range(100)]
+        sends = [send(app, str(n), None) for n in range(1000)]
         assert {Route.PRIMARY} == set(await asyncio.gather(*sends))
+        assert 1001 == len(pair.in_primary(ORDERS))
         partitions = pair.primary.core.queue(ORDERS).main.partitions
         assert 0 == len(partitions[SICK].messages)
+
+
+@pytest.mark.parametrize("fault", [{"kind": "partition-down"}, {"kind": "partition-slow", "delay_s": 60.0}])
+async def test_in_a_storm_of_keys_those_of_healthy_partitions_never_leave_the_primary(
+    pair: PairOnBroker, fault: dict[str, Any]
+) -> None:
+    """All at once, more of the sick partition than there are links at work, and more than make one ask the entity."""
+    keys = [f"Storm-{n}" for n in range(160)]
+    sick = {key for key in keys if partition_of_key(key, PARTITION_COUNT) == SICK}
+    assert len(sick) > FAILED_KEYS_MAX > KEY_WORKERS_MAX
+    async with instance(pair, **SETTINGS | {"PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED": "PT6S"}) as app:
+        await ready(pair, app)
+        await pair.broker.inject(**fault, partition=SICK, namespace="primary")
+        routes = dict(zip(keys, await asyncio.gather(*(send(app, "1", key) for key in keys)), strict=True))
+        assert sick == {key for key, route in routes.items() if route is Route.BACKLOG}
+        assert sick == {read_key_lane(lane).key for lane, _ in app.runtime.state.key_lanes()}
+        assert isinstance(app.runtime.state.availability(ORDERS), Available)
+        assert Route.PRIMARY is await send(app, "keyless", None)
 
 
 @pytest.mark.parametrize("fault", [{"kind": "partition-full"}, {"kind": "partition-slow", "delay_s": 30.0}])
@@ -156,7 +177,8 @@ async def test_the_whole_entity_fails_over_when_its_partitions_do(pair: PairOnBr
             await pair.broker.inject(kind="partition-down", partition=index, namespace="primary")
         routes = await asyncio.gather(*(send(app, "x", key) for key in KEYS[:FAILED_KEYS_MAX]))
         assert {Route.BACKLOG} == set(routes)
-        assert not isinstance(app.runtime.state.availability(ORDERS), Available)
+        state = app.runtime.state
+        await until(lambda: not isinstance(state.availability(ORDERS), Available), seconds=10, what="failover")
         assert Route.BACKLOG is await send(app, "keyless", None)
 
 
@@ -177,3 +199,23 @@ async def test_another_instance_learns_of_a_sick_key_and_of_its_return(pair: Pai
         assert Route.PRIMARY is await send(other, "3", key)
         got = await received(pair, 5)
     assert ["0", "1", "2", "3"] == got[key]
+
+
+async def test_where_duplicates_are_detected_the_message_id_is_the_key(pair: PairOnBroker) -> None:
+    """Of a message that has no other; it is diverted, forwarded and brought home by it."""
+    async with instance(pair, **SETTINGS) as app:
+        queues = await ready(pair, app, requires_duplicate_detection=True)
+        fault = await pair.broker.inject(kind="partition-down", partition=SICK, namespace="primary")
+        texts = [str(n) for n in range(40)]
+        sick = {text for text in texts if partition_of_key(f"None/{text}", PARTITION_COUNT) == SICK}
+        assert sick
+        routes = {text: await send(app, text, None) for text in texts}
+        assert sick == {text for text, route in routes.items() if route is Route.BACKLOG}
+        assert isinstance(app.runtime.state.availability(ORDERS), Available)
+        assert {f"None/{text}" for text in sick} == await watched_keys(app)
+        await pair.broker.heal(fault)
+        async with app.host(*queues):
+            await back_home(app)
+        assert [] == pair.in_backlog()
+        got = await received(pair, 1 + len(texts))
+    assert sorted(["first", *texts]) == sorted(got["None"])

@@ -145,6 +145,9 @@ async def an_operator_can_rehearse_a_failover(pair: PairOnBroker, host: SendHost
     status = await host.status()
     states = {entity["path"]: entity["availability"] for entity in status["entities"]}
     assert {"orders": "available", "sales/orders": "unavailable"} == states
+    partitioned = {entity["path"]: entity["partitioned"] for entity in status["entities"]}
+    assert {"orders", "sales/orders"} == partitioned.keys()
+    assert partitioned["orders"] is False
     assert 1 == status["backlog"]["waiting"]
     (waiting,) = [queue for queue in status["backlog"]["queues"] if queue["active"]]
     assert waiting["oldest"]

@@ -6,9 +6,12 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
+from azure.servicebus import ServiceBusMessage
 
 from local.broker.descriptions import QueueDescription
-from shared.domain.pair import Side
+from shared.domain.availability import Route
+from shared.domain.pair import EntityPath, Side
+from shared.errors import EntityNotFound
 from shared.telemetry_events import DeadLettered, Forwarded, SetAside
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import backlog_payload, create_backlog, dead_letters, fill, ids, instance
@@ -154,3 +157,23 @@ async def test_nothing_moves_while_a_side_is_closed(pair: PairOnBroker, side: Si
             await app.runtime.closing.open(reason="test", by="test")
             await until(lambda: app.waiting(queue) == 0, seconds=20, what="an empty backlog")
     assert 1 == len(pair.in_primary("orders"))
+
+
+async def test_what_was_sent_to_a_mistyped_path_in_an_outage_ends_as_a_dead_letter(pair: PairOnBroker) -> None:
+    """While nobody answers, a path cannot be told from one that does not exist; afterwards everybody is told."""
+    pair.create_entities("orders", backlog=1)
+    (queue,) = pair.backlog_paths(1)
+    settings = {"BACKLOG_QUEUE_COUNT": "1", "FAILOVER_INTERVAL": "PT0S"}
+    async with instance(pair, **settings) as app:
+        typo = EntityPath("ordersss")
+        fault = await pair.broker.inject(kind="refuse", namespace="primary")
+        message = app.runtime.to_outgoing(ServiceBusMessage("x", message_id="typo"))
+        assert Route.BACKLOG is (await app.runtime.sender.send(typo, (message,))).via
+        await pair.broker.heal(fault)
+        assert [typo] == await app.runtime.pinger.ping_what_is_due()
+        with pytest.raises(EntityNotFound):
+            await app.runtime.sender.send(typo, (message,))
+        async with app.host(queue):
+            await until(lambda: dead_letters(pair, queue), seconds=30, what="a dead letter")
+            await until(lambda: app.waiting(queue) == 0, seconds=30, what="an empty backlog")
+    assert [("typo", "DestinationNotFound")] == [(name, reason) for name, reason, _ in dead_letters(pair, queue)]

@@ -57,7 +57,7 @@ def test_a_ping_or_an_operator_brings_an_entity_back(event: Event) -> None:
 
 
 def test_only_a_ping_or_an_operator_brings_an_entity_back() -> None:
-    others = set(Event) - {Event.PING_SUCCEEDED, Event.MARKED_HEALTHY, Event.KEY_HEALED}
+    others = set(Event) - {Event.PING_SUCCEEDED, Event.ENTITY_UNKNOWN, Event.MARKED_HEALTHY, Event.KEY_HEALED}
     assert {UNAVAILABLE} == {transition(UNAVAILABLE, event, at(MINUTE * 100)) for event in others}
 
 

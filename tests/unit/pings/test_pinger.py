@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -12,21 +13,40 @@ from shared.domain.availability import Available, Event, Unavailable
 from shared.domain.factory import Factory, FactoryState
 from shared.domain.failures import Failure
 from shared.domain.pair import EntityPath, Side
+from shared.domain.partitions import Traits
 from shared.domain.ping import PARTITION_PINGS
+from shared.errors import EntityNotFound
+from shared.ports import AdminFailed, AdminRefused, Links
+from shared.services import entity_facts
+from shared.services import pinger as pinger_module
 from shared.services.entity_facts import EntityFacts
 from shared.services.pinger import AT_ONCE_MAX, Pinger, PingOptions
+from shared.services.pings import LINKS_MAX, PingFailed, Pings
 from shared.telemetry_events import Pinged
 from tests.support.send_fakes import SharedRows, failed
-from tests.support.send_instances import ORDERS, Instance, NoFacts
-from tests.support.send_services import until
+from tests.support.send_instances import ORDERS, Instance
 
 MINUTE = timedelta(minutes=1)
 BILLS = EntityPath("bills")
 
 
-class Partitioned(NoFacts):
-    async def is_partitioned(self, path: EntityPath) -> bool | None:
-        return True
+@dataclass
+class Facts:
+    """An administration API that answers, refuses, or fails, one after the other."""
+
+    answers: list[Traits | Exception | None]
+    asked: int = 0
+
+    async def traits(self, path: EntityPath) -> Traits | None:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        await asyncio.sleep(0.01)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+PARTITIONED = Traits(partitioned=True)
 
 
 @dataclass
@@ -38,16 +58,15 @@ class PingingInstance(Instance):
             partitioned_attempt_timeout=timedelta(seconds=5),
         )
     )
-    partitioned: bool = False
+    admin: Facts = field(default_factory=lambda: Facts([Traits(partitioned=False)]))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.partitioned:
-            self.facts = EntityFacts(Partitioned())
+        self.facts = EntityFacts(self.admin)
         self.pinger = Pinger(
             options=self.options,
             state=self.state,
-            links=self.offices,
+            pings=Pings(self.offices),
             facts=self.facts,
             clock=self.clock,
             telemetry=self.telemetry,
@@ -143,16 +162,121 @@ async def test_hysteresis_asks_for_successes_in_a_row() -> None:
 
 
 async def test_a_partitioned_entity_must_answer_for_all_its_partitions() -> None:
-    app = PingingInstance(partitioned=True)
+    """By the first ping of an instance already, which asks before it pings."""
+    app = PingingInstance(admin=Facts([PARTITIONED]))
     await app.lose(ORDERS)
-    app.facts.learn(ORDERS)
-    await until(lambda: app.facts.is_partitioned(ORDERS), seconds=5, what="facts")
     post = app.offices.primary
     post.script.extend([*[None] * (PARTITION_PINGS - 1), failed(Failure.TIMEOUT)])
     assert [] == await app.pinger.ping_what_is_due()
+    assert [] == post.script
     app.clock.advance(MINUTE)
+    post.arrived.clear()
     assert [ORDERS] == await app.pinger.ping_what_is_due()
-    assert 2 * PARTITION_PINGS - 1 == len(post.arrived)
+    assert PARTITION_PINGS == len(set(post.ids)) == len(post.arrived)
+    assert 1 == app.admin.asked
+
+
+async def test_while_a_partitioned_entity_is_out_one_ping_says_so() -> None:
+    app = PingingInstance(admin=Facts([PARTITIONED]))
+    await app.lose(ORDERS)
+    app.offices.primary.script.append(failed(Failure.CONNECTION))
+    assert [] == await app.pinger.ping_what_is_due()
+    assert 1 == len(app.offices.primary.links)
+    assert [1] == [event.pings for event in app.telemetry.of(Pinged) if isinstance(event, Pinged)]
+
+
+class TimedPings(Pings):
+    """Remembers how long it was given."""
+
+    def __init__(self, links: Links) -> None:
+        super().__init__(links)
+        self.seconds: list[float] = []
+
+    async def all_pass(self, path: EntityPath, keys: Sequence[str], *, seconds: float) -> PingFailed | None:
+        self.seconds.append(seconds)
+        return await super().all_pass(path, keys, seconds=seconds)
+
+
+async def test_pings_of_all_partitions_share_links_and_are_not_cut_off_by_a_short_interval() -> None:
+    """A hundred and sixty answers, one after the other, would take longer than the shortest interval."""
+    options = PingOptions(
+        interval=timedelta(seconds=1),
+        attempt_timeout=timedelta(seconds=5),
+        partitioned_attempt_timeout=timedelta(seconds=20),
+    )
+    app = PingingInstance(options=options, admin=Facts([PARTITIONED]))
+    app.pinger._pings = pings = TimedPings(app.offices)
+    await app.lose(ORDERS)
+    assert [ORDERS] == await app.pinger.ping_what_is_due()
+    assert 1 + LINKS_MAX == len(app.offices.primary.links)
+    ahead, rest = pings.seconds
+    assert 20 == ahead
+    assert 20 >= rest > 2 * options.interval.total_seconds()
+
+
+async def test_an_administration_that_fails_is_asked_again_and_until_then_all_partitions_are_pinged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(entity_facts, "AGAIN_FIRST_S", 0.0)
+    app = PingingInstance(admin=Facts([AdminFailed("503"), None, PARTITIONED]))
+    post = app.offices.primary
+    for asked in (1, 2, 3):
+        await app.lose(ORDERS)
+        post.script.extend([*[None] * (PARTITION_PINGS - 1), failed(Failure.TIMEOUT)])
+        assert [] == await app.pinger.ping_what_is_due()
+        assert asked == app.admin.asked
+        app.clock.advance(MINUTE)
+    assert app.facts.is_partitioned(ORDERS)
+
+
+async def test_an_administration_that_fails_is_not_asked_all_the_time() -> None:
+    app = PingingInstance(admin=Facts([AdminFailed("503")]))
+    for _ in range(5):
+        assert not await app.facts.learnt(ORDERS, seconds=1)
+    assert 1 == app.admin.asked
+
+
+async def test_where_the_app_may_not_ask_an_entity_is_pinged_as_a_plain_one() -> None:
+    app = PingingInstance(admin=Facts([AdminRefused("401")]))
+    for _ in range(2):
+        await app.lose(ORDERS)
+        app.clock.advance(MINUTE)
+        assert [ORDERS] == await app.pinger.ping_what_is_due()
+    assert (1, 2) == (app.admin.asked, len(app.offices.primary.arrived))
+
+
+async def test_an_entity_that_never_was_is_not_out_when_the_primary_says_so() -> None:
+    app = PingingInstance()
+    await app.lose(ORDERS)
+    app.offices.primary.script.append(failed(Failure.ENTITY_NOT_FOUND))
+    assert [ORDERS] == await app.pinger.ping_what_is_due()
+    assert isinstance(app.state.availability(ORDERS), Available)
+    assert [False] == [event.succeeded for event in app.telemetry.of(Pinged) if isinstance(event, Pinged)]
+    app.offices.primary.script.append(failed(Failure.ENTITY_NOT_FOUND))
+    with pytest.raises(EntityNotFound):
+        await app.send("m")
+
+
+async def test_an_entity_that_took_messages_and_is_gone_stays_out() -> None:
+    app = PingingInstance()
+    await app.send("m")
+    await app.lose(ORDERS)
+    app.offices.primary.script.append(failed(Failure.ENTITY_NOT_FOUND))
+    assert [] == await app.pinger.ping_what_is_due()
+    assert isinstance(app.state.availability(ORDERS), Unavailable)
+
+
+async def test_a_round_begins_no_ping_after_its_time_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinger_module, "ROUND_SECONDS_MAX", 0.1)
+    paths = [EntityPath(f"queue-{n}") for n in range(2 * AT_ONCE_MAX)]
+    app = PingingInstance()
+    await app.lose(*paths)
+    for path in paths:
+        app.offices.of(Side.PRIMARY, path).script.extend([asyncio.Event()] * 2)  # each hangs for 0.2 s
+    for asked in (AT_ONCE_MAX, 2 * AT_ONCE_MAX):
+        assert [] == await app.pinger.ping_what_is_due()
+        assert asked == len(app.telemetry.of(Pinged))
+    assert set(paths) == {event.path for event in app.telemetry.of(Pinged) if isinstance(event, Pinged)}
 
 
 async def test_many_entities_are_pinged_at_the_same_time_but_not_all() -> None:

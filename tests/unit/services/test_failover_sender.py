@@ -18,12 +18,13 @@ from shared.errors import (
     EntityNotFound,
     MessageTooLarge,
     Misconfigured,
+    Overloaded,
     PairClosed,
     PairFaulted,
     PrimaryFailed,
     Rejected,
 )
-from shared.services import pair_state
+from shared.services import pair_state, watched_keys
 from shared.telemetry_events import FailureCounted, SendAccepted, SendRefused, StateStorageChanged
 from tests.support.send_fakes import SharedRows, failed, letter
 from tests.support.send_instances import ORDERS, QUEUES, Instance, Offices
@@ -353,3 +354,44 @@ async def test_a_time_out_among_refused_credentials_does_not_fail_over_later(new
         await instance.send("still refused")
     assert isinstance(instance.state.availability(ORDERS), Available)
     assert [] == instance.offices.backlog_ids()
+
+
+# -- paths that anybody may name
+
+
+async def test_in_an_outage_only_so_many_paths_are_kept_and_another_one_is_refused(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_keys, "ENTITIES_MAX", 2)
+    instance = new()
+    paths = [EntityPath(name) for name in ("one", "two", "three")]
+    for path in paths:
+        instance.offices.of(Side.PRIMARY, path).script = [failed(Failure.ENTITY_FULL)]
+    for path in paths[:2]:
+        assert Route.BACKLOG is (await instance.send("m", path)).via
+    with pytest.raises(Overloaded, match="Too many entities"):
+        await instance.send("m", paths[2])
+    with pytest.raises(Overloaded, match="Too many entities"):
+        await instance.state.mark(paths[2], Event.MARKED_UNAVAILABLE, "test")
+    assert 2 == len(instance.offices.backlog_ids())
+    await instance.state.refresh()
+    assert {"one", "two"} == set(instance.rows.entities)
+    assert Route.BACKLOG is (await instance.send("again", paths[0])).via
+    assert Route.PRIMARY is (await instance.send("well", paths[2])).via
+
+
+async def test_a_path_that_never_took_a_message_is_forgotten_some_time_after_its_outage(new: New) -> None:
+    rows = SharedRows()
+    instance, other = new(rows=rows), new(rows=rows, seed=2)
+    await instance.send("m", EntityPath("known"))
+    for name in ("known", "stranger"):
+        await instance.state.mark(EntityPath(name), Event.MARKED_UNAVAILABLE, "test")
+        await instance.state.mark(EntityPath(name), Event.MARKED_HEALTHY, "test")
+    for one in (instance, other):
+        await one.state.refresh()
+    assert {"known", "stranger"} == set(rows.entities)
+    for one in (instance, other):
+        one.clock.advance(timedelta(hours=2))
+        await one.state.refresh()
+    assert {"known"} == set(rows.entities)
+    assert ["known"] == [path for path, _ in instance.state.entities()] == [p for p, _ in other.state.entities()]

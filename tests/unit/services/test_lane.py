@@ -24,7 +24,7 @@ def later(seconds: float) -> float:
 
 
 async def send(lane: Lane, name: str, *, seconds: float = LONG, key: str | None = None) -> Delivered:
-    return await lane.send((letter(name, key=key),), deadline=later(seconds))
+    return await lane.send((letter(name, key=key),), deadline=later(seconds), key=key)
 
 
 async def turns() -> None:
@@ -261,3 +261,93 @@ async def test_a_borrowed_link_that_drops_cancellations_holds_nobody_for_long() 
     assert 0 == asyncio.current_task().cancelling()  # type: ignore[union-attr]
     lane.close()
     await retired.settled()
+
+
+# -- keys that may not share a transfer
+
+
+@pytest.fixture
+def keyed(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> Lane:
+    """A lane of one key a transfer, whose patience with slow transfers is short."""
+    monkeypatch.setattr(lane_module, "SLOW_AFTER_S", 0.01)
+    monkeypatch.setattr(lane_module, "LOOK_SECONDS", 0.005)
+    lane.mixes_keys = False
+    return lane
+
+
+@pytest.mark.parametrize("warm", [True, False])
+async def test_keys_get_past_those_that_do_not_answer(keyed: Lane, post: Post, warm: bool) -> None:
+    if warm:
+        await send(keyed, "warm", key="warm")
+    gate = asyncio.Event()
+    post.held = {f"sick{number}": gate for number in range(20)}
+    sick = [asyncio.create_task(send(keyed, name, key=name)) for name in post.held]
+    await asyncio.gather(*(send(keyed, f"well{number}", key=f"well{number}") for number in range(100)))
+    assert not any(task.done() for task in sick)
+    gate.set()
+    await asyncio.gather(*sick)
+    assert 120 + warm == len(set(post.ids)) == len(post.ids)
+    assert len(post.links) <= 20 + lane_module.KEY_WORKERS_MAX
+    await send(keyed, "after", key="after")
+    assert keyed.is_idle
+
+
+async def test_messages_of_a_key_go_one_after_the_other_whoever_is_free(keyed: Lane, post: Post) -> None:
+    await send(keyed, "warm", key="warm")
+    gate = asyncio.Event()
+    post.held = {"a1": gate}
+    of_a = [asyncio.create_task(send(keyed, name, key="a")) for name in ("a1", "a2", "a3")]
+    await send(keyed, "b1", key="b")
+    await send(keyed, "b2", key="b")
+    of_a.append(asyncio.create_task(send(keyed, "a4", key="a")))
+    await send(keyed, "b3", key="b")
+    assert ["warm", "b1", "b2", "b3"] == post.ids
+    gate.set()
+    await asyncio.gather(*of_a)
+    assert ["a1", "a2", "a3", "a4"] == post.ids[4:]
+
+
+async def test_so_many_transfers_may_be_slow_and_beyond_that_the_slowest_gives_up(
+    keyed: Lane, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_module, "SLOW_MAX", 3)
+    monkeypatch.setattr(lane_module, "GIVE_UP_AFTER_S", 0.02)
+    post.held = {f"sick{number}": asyncio.Event() for number in range(30)}
+    sick = [asyncio.create_task(send(keyed, name, key=name)) for name in post.held]
+    await turns()
+    await send(keyed, "well", key="well")
+    assert "well" in post.ids
+    given_up = [task.exception() for task in sick if task.done()]
+    assert given_up
+    assert {(Failure.TIMEOUT, True, True)} == {
+        (one.failure, one.indefinite, one.tried) for one in given_up if isinstance(one, SendFailed)
+    }
+    in_use = [link for link in post.links if not link.is_closed]
+    assert len(in_use) <= 3 + 2 * lane_module.KEY_WORKERS_MAX
+    for task in sick:
+        task.cancel()
+    await asyncio.wait(sick)
+
+
+async def test_a_message_whose_turn_comes_too_late_is_not_tried(keyed: Lane, post: Post) -> None:
+    gate = asyncio.Event()
+    post.held = {"a1": gate}
+    first = asyncio.create_task(send(keyed, "a1", key="a"))
+    await turns()
+    late = asyncio.create_task(send(keyed, "a2", key="a", seconds=SHORT))
+    await turns()
+    (waiting,) = keyed._room
+    waiting.late_from = later(0)
+    gate.set()
+    await first
+    with pytest.raises(SendFailed) as caught:
+        await late
+    assert (Failure.TIMEOUT, False, False) == (caught.value.failure, caught.value.indefinite, caught.value.tried)
+    assert ["a1"] == post.ids
+
+
+async def test_throttling_of_a_key_does_not_bring_more_links_upon_the_entity(keyed: Lane, post: Post) -> None:
+    post.script = [failed(Failure.BUSY)] * 6
+    sends = [asyncio.create_task(send(keyed, name, key=name)) for name in "abcdefgh"]
+    await asyncio.gather(*sends)
+    assert len(post.links) <= lane_module.KEY_WORKERS_MAX

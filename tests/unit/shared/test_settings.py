@@ -234,3 +234,24 @@ def test_the_settings_page_lists_every_option_with_default_and_range() -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| `([^`]*)` \| ([^|]*) \|", page, re.MULTILINE)
     assert [(known.setting, known.default, known.kind.takes) for known in options().values()] == rows
+
+
+def test_every_option_that_decides_about_sending_and_pings_is_shown_and_no_secret() -> None:
+    shown = Settings.from_env(REQUIRED).shown()
+    assert {
+        "backlog_queue_count": 10,
+        "backlog_partitioned": False,
+        "failover_interval": "PT1M",
+        "ping_primary_interval": "PT1M",
+        "ping_successes": 1,
+        "ping_all_partitions": True,
+        "enable_syphon": False,
+        "syphon_rate_limit": 0,
+        "syphon_restart_time_to_live": False,
+        "partner_grace": "PT5S",
+        "send_deadline": "PT30S",
+        "primary_attempt_timeout": "PT5S",
+        "primary_attempt_timeout_partitioned": "PT20S",
+        "divert_while_suspect": False,
+        "state_refresh": "PT2S",
+    } == shown
