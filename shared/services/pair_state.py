@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from shared.domain.availability import Availability, Available, Event, Moment, Suspect, Unavailable, transition
 from shared.domain.factory import Factory
 from shared.domain.pair import EntityPath, Side
-from shared.domain.partitions import is_key_lane
+from shared.domain.partitions import entity_of, is_key_lane
 from shared.domain.rotation import Outage, Rotation
 from shared.domain.syphon import Drain
 from shared.errors import Overloaded, StateUnreachable
@@ -142,9 +142,19 @@ class PairState(WatchedKeys):
         if isinstance(after, Unavailable) or isinstance(before, Unavailable):
             entity.shared_at, entity.unsaved = _after(entity.shared_at, now), True
             self._hurry.set()
+        elif _diverted_on(entity, before):
+            self._recovered(entity_of(entity.path), now)
         self._announce(entity.path, before, after)
         if isinstance(after, Available) and is_key_lane(entity.path) and entity.shared_at is None:
             self._drop_lane(entity.path)
+
+    def _recovered(self, path: EntityPath, now: datetime) -> None:
+        """Messages were diverted on mere suspicion: the syphon, perhaps elsewhere, has to know that they can go."""
+        entity = self._entity(path)
+        if isinstance(entity.availability, Available):
+            entity.availability = Available(since=now)
+            entity.shared_at, entity.unsaved = _after(entity.shared_at, now), True
+            self._hurry.set()
 
     def _announce(self, path: EntityPath, before: Availability, after: Availability) -> None:
         reason = after.reason if not isinstance(after, Available) else ""
@@ -380,6 +390,10 @@ class PairState(WatchedKeys):
             await asyncio.wait([task])
         await self._guarded(self._save)
         await self._store.close()
+
+
+def _diverted_on(entity: Entity, state: Availability) -> bool:
+    return isinstance(state, Suspect) and entity.diverted_at is not None and entity.diverted_at >= state.since
 
 
 def _after(known: datetime | None, now: datetime) -> datetime:

@@ -36,7 +36,7 @@ class Entity:
     accepted: bool = False
     #: Shared state does not have our latest yet.
     unsaved: bool = False
-    #: Of a key lane: sends of this instance on their way to the backlog, and when the last one was.
+    #: Sends of this instance on their way to the backlog, and when the last one was.
     diverting: int = 0
     #: Set when sends of the key that are held back may go on; None while none are.
     held: asyncio.Event | None = None
@@ -138,9 +138,9 @@ class WatchedKeys:
         return True
 
     def diverting(self, lane: EntityPath, count: int) -> None:
-        """A message of the key begins (+1) or ends (-1) its way to the backlog."""
+        """A message of the entity or key begins (+1) or ends (-1) its way to the backlog."""
         entity = self._entities.get(lane.lower())
-        if entity is not None and is_key_lane(lane):
+        if entity is not None:
             entity.diverting += count
             entity.diverted_at = self._clock.now()
 

@@ -135,6 +135,16 @@ async def test_diverting_while_suspect_spares_callers_the_failure(new: New) -> N
     assert [Route.BACKLOG, Route.PRIMARY] == [(await instance.send(name)).via for name in "ab"]
 
 
+async def test_the_syphon_elsewhere_learns_that_what_was_diverted_on_suspicion_can_go(new: New) -> None:
+    rows = SharedRows()
+    sender, syphon = new(rows=rows, failover_interval=MINUTE, divert_while_suspect=True), new(rows=rows)
+    break_primary(sender, times=1)
+    assert [Route.BACKLOG, Route.PRIMARY] == [(await sender.send("a")).via, (await sender.send("b")).via]
+    await sender.state.refresh()
+    await syphon.state.refresh()
+    assert [sender.clock.now()] == syphon.state.recoveries()
+
+
 async def test_other_entities_are_not_affected(new: New) -> None:
     instance = new()
     break_primary(instance)
