@@ -76,7 +76,7 @@ def _serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", metavar="KEY", help="shared access key of every namespace (default: made up)")
     parser.add_argument("--tier", choices=TIERS, default="Standard", help="decides limits (default: Standard)")
     parser.add_argument("--host", default=LOOPBACK, help=f"listen here (default: {LOOPBACK}, this machine only)")
-    parser.add_argument("--verbose", action="store_true", help="log what happens")
+    parser.add_argument("--verbose", action="store_true", help="log connections, links, refusals, settlements, faults")
     return parser
 
 

@@ -5,6 +5,7 @@ Whoever connects and then says nothing more, or half of something, is closed: ti
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,8 @@ from typing import Protocol
 from .clock import Clock
 from .http import BadRequest, HttpConnection, Request, Response, Router
 from .peer import Wire
+
+_log = logging.getLogger(__name__)
 
 #: A client that does not say what it wants within this time is closed: first bytes, TLS handshake, a whole request.
 FIRST_BYTES_S = 30.0
@@ -68,7 +71,8 @@ class TlsStage:
             self._read_all()
         except ssl.SSLWantReadError:
             self._flush()
-        except ssl.SSLError:
+        except ssl.SSLError as error:
+            _log.debug("a TLS connection failed: %s", error)
             # The client does not trust the certificate, or does not speak TLS after all.
             self._flush()
             self._wire.close()
@@ -149,7 +153,9 @@ class HttpStage:
         self._wire.write(self._http.take_output())
         if requests:
             self._is_answering = True
-            self._when_durable(partial(self._respond, self._router.handle(requests[0])))
+            response = self._router.handle(requests[0])
+            _log.debug("%s %r: %d", requests[0].method, requests[0].path, response.status)
+            self._when_durable(partial(self._respond, response))
         elif self._http.should_close:
             self._wire.close()
         return bool(requests) and not self._is_answering and not self._http.should_close
