@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 FIRST_BYTES_S = 30.0
 #: Between HTTP requests a client may be silent for this long.
 HTTP_IDLE_S = 120.0
+#: What a client may send ahead while its request is being answered; beyond that it is cut off.
+HTTP_AHEAD_BYTES_MAX = 1024 * 1024
 
 _READ_BYTES = 65536
 
@@ -134,6 +136,8 @@ class HttpStage:
         if self._http.is_idle:
             self._since = self._clock.now()
         self._serve(lambda: self._http.receive_data(data))
+        if self._is_answering and self._http.waiting_bytes > HTTP_AHEAD_BYTES_MAX:
+            self._wire.reset()
 
     def _serve(self, read: Callable[[], list[Request]]) -> None:
         """Answer all that has come; a loop, since any number of requests may be waiting."""
