@@ -10,10 +10,10 @@ import pkgutil
 import platform
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 
 import benchmarks
 from benchmarks import Figure
@@ -23,12 +23,26 @@ COLUMNS = ("name", "value", "unit", "yardstick", "its value", "ratio", "goal", "
 TEXT_COLUMNS = frozenset({"name", "unit", "yardstick", "goal", ""})
 
 
-def questions(only: str | None) -> list[ModuleType]:
-    """Every module of this package that can measure, by name."""
+def questions(only: str | None) -> list[str]:
+    """Every module of this package that may measure, by name."""
     names = [info.name for info in pkgutil.iter_modules(benchmarks.__path__) if not info.name.startswith("_")]
-    chosen = [name for name in sorted(names) if only is None or only in name]
-    modules = [importlib.import_module(f"benchmarks.{name}") for name in chosen]
-    return [module for module in modules if hasattr(module, "measure")]
+    return [f"benchmarks.{name}" for name in sorted(names) if only is None or only in name]
+
+
+def answer(question: str, figures: list[Figure]) -> bool:
+    """Add what a module measures; whether it came to its end. What it had measured before an error counts."""
+    started = time.monotonic()
+    print(f"... {question}", file=sys.stderr, flush=True)
+    try:
+        module = importlib.import_module(question)
+        for figure in module.measure() if hasattr(module, "measure") else ():
+            figures.append(figure)
+    except Exception as error:
+        traceback.print_exc()
+        print(f"    {question} failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return False
+    print(f"    {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    return True
 
 
 def number(value: float | None) -> str:
@@ -63,17 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = f"{platform.platform()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     print(f"{machine}, Python {platform.python_version()}", flush=True)
     figures: list[Figure] = []
-    for module in questions(options.only):
-        started = time.monotonic()
-        print(f"... {module.__name__}", file=sys.stderr, flush=True)
-        figures.extend(module.measure())
-        print(f"    {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    unanswered = [question for question in questions(options.only) if not answer(question, figures)]
     print(table(figures))
     # A run of a part must not pass for a whole one.
     result = RESULT.with_name("bench-part.json") if options.only else RESULT
     result.parent.mkdir(exist_ok=True)
     result.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
-    return 0
+    if unanswered:
+        print(f"not measured to the end: {', '.join(unanswered)}", file=sys.stderr)
+    return 1 if unanswered else 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from local.host.arguments import port_number
 from local.host.errors import HostError
 from local.stack.azurite import AzuriteMissing
 from local.stack.children import ChildFailed
@@ -74,7 +75,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "0 means any free one."
     )
     for name, text in PORTS.items():
-        ports.add_argument(f"--{name}-port", type=int, metavar="PORT", help=text)
+        ports.add_argument(f"--{name}-port", type=port_number, metavar="PORT", help=text)
     return parser.parse_args(arguments)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from .auth import AuthError, AuthFailure, Claims, Right
 from .errors import BrokerError, EntityNotFound
 from .namespace import Namespace, path_of
+
+_log = logging.getLogger(__name__)
 
 #: Tokens one connection may hold; a client needs one for each entity.
 TOKENS_MAX = 1000
@@ -31,6 +34,11 @@ class TokenBook:
 
     def put(self, operation: object, audience: object, token: object) -> PutTokenAnswer:
         """Judge one put-token request."""
+        answer = self._judge(operation, audience, token)
+        _log.debug("%s: a token for %r: %d", self._namespace.name, audience, answer.status)
+        return answer
+
+    def _judge(self, operation: object, audience: object, token: object) -> PutTokenAnswer:
         if operation != "put-token":
             return PutTokenAnswer(status=501, description=f"$cbs does not know the operation '{operation}'.")
         if not isinstance(audience, str) or not isinstance(token, str):

@@ -76,7 +76,7 @@ def _serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", metavar="KEY", help="shared access key of every namespace (default: made up)")
     parser.add_argument("--tier", choices=TIERS, default="Standard", help="decides limits (default: Standard)")
     parser.add_argument("--host", default=LOOPBACK, help=f"listen here (default: {LOOPBACK}, this machine only)")
-    parser.add_argument("--verbose", action="store_true", help="log what happens")
+    parser.add_argument("--verbose", action="store_true", help="log connections, links, refusals, settlements, faults")
     return parser
 
 
@@ -142,6 +142,7 @@ def _fault_parser() -> argparse.ArgumentParser:
         "  python -m local.broker fault black-hole --namespace primary\n"
         "  python -m local.broker fault error --condition amqp:internal-error --entity orders --rate 0.1 --seed 7\n"
         "  python -m local.broker fault partition-down --partition 3 --entity orders\n"
+        "  python -m local.broker fault disable --entity orders --direction receive\n"
         "  python -m local.broker fault list\n"
         "  python -m local.broker fault clear\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -151,6 +152,7 @@ def _fault_parser() -> argparse.ArgumentParser:
     parser.add_argument("--id", type=int, help="with clear: only this fault")
     parser.add_argument("--namespace", help="only this namespace")
     parser.add_argument("--entity", help="only this entity; may hold *")
+    parser.add_argument("--direction", choices=["send", "receive"], help="only links that send, or that receive")
     parser.add_argument("--points", nargs="+", help="where it strikes: cbs attach send deliver settle management")
     parser.add_argument("--condition", help="AMQP error condition to answer with")
     parser.add_argument("--description", help="text of the error")
@@ -182,16 +184,25 @@ def _control(method: str, url: str, body: object) -> int:
         with urllib.request.urlopen(request, timeout=CONTROL_TIMEOUT_S) as answer:
             sys.stdout.write(_readable(json.load(answer)))
     except urllib.error.HTTPError as error:
-        return _stop(json.load(error).get("error", str(error)))
+        return _stop(_refusal(error, url))
     except (OSError, ValueError) as error:
         return _stop(f"no broker answers at {url}: {error}")
     return 0
 
 
-def _readable(answer: dict[str, object]) -> str:
+def _refusal(error: urllib.error.HTTPError, url: str) -> str:
+    """What the broker said; whatever else answers there says nothing that we could show."""
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"{url} answers {error.code} {error.reason}: is that the control address of a broker?"
+
+
+def _readable(answer: object) -> str:
+    if not isinstance(answer, dict) or not ("cleared" in answer or isinstance(answer.get("faults"), list)):
+        raise ValueError("what answers there is not a broker")
     if "cleared" in answer:
         return f"cleared {answer['cleared']}\n"
-    faults = answer.get("faults")
-    assert isinstance(faults, list)
+    faults = answer["faults"]
     lines = [" ".join(f"{name}={value}" for name, value in fault.items()) for fault in faults]
     return "".join(f"{line}\n" for line in lines) or "no faults\n"

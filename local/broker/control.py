@@ -4,18 +4,24 @@
     POST   /$faults         set one ({"kind": "throttle", "entity": "orders"}) or a list of them
     DELETE /$faults[/ID]    clear all, or one
     GET    /health
+
+Whoever reaches the port may use it, but no web page that a browser happens to show: what changes anything must be JSON
+by its content type, which a foreign page cannot send without asking first, and must not come from another origin.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from .errors import BrokerError
 from .faults import KINDS, FaultPlan, FaultRule, FaultSpec
 from .http import Request, Response
 
 FAULTS_PATH = "/$faults"
+_READING = ("GET", "HEAD")
 
 
 class ControlApi:
@@ -27,6 +33,8 @@ class ControlApi:
         route = routes.get(request.method)
         if route is None:
             return _answer(405, {"error": f"{request.method} is not supported here; GET, POST or DELETE."})
+        if request.method not in _READING and _is_foreign(request):
+            return _answer(403, {"error": "Web pages of other origins may not set or clear faults."})
         try:
             return route(request)
         except BrokerError as error:
@@ -37,6 +45,9 @@ class ControlApi:
         return _answer(200, {"faults": [_shown(rule) for rule in self._faults.rules.values()], "kinds": kinds})
 
     def _add(self, request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return _answer(415, {"error": "A fault is JSON: send it with Content-Type: application/json."})
         try:
             data = json.loads(request.body)
         except ValueError as error:
@@ -56,6 +67,25 @@ class ControlApi:
 
 def health(request: Request) -> Response:
     return _answer(200, {"status": "healthy"})
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a browser sends this for a page that is not this broker's own. Only browsers name an origin.
+
+    The broker's own name must be an address or localhost: any other name may be one that an attacker lets point here.
+    """
+    origin = request.headers.get("origin")
+    if origin is None:
+        return False
+    return origin.partition("://")[2] != request.host or not _is_address(request.host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _shown(rule: FaultRule) -> dict[str, object]:

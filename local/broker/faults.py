@@ -8,6 +8,7 @@ under peek-lock its lock runs out and it comes back, counted; with receive-and-d
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from fnmatch import fnmatchcase
 
 from .errors import BrokerError
 from .fault_specs import DIRECTION_OF, KINDS, FaultSpec, Point, wrong
+
+_log = logging.getLogger(__name__)
 
 #: Rules at a time; more is a mistake in a script.
 RULES_MAX = 1000
@@ -148,6 +151,8 @@ class FaultPlan:
             for rule in self.rules.values()
             if _strikes_at(rule.spec, point) and rule.covers(namespace, entity, direction) and rule.strikes()
         ]
+        for rule in struck:
+            _log.debug("%s: fault %d (%s) strikes %s of %r", namespace, rule.id, rule.spec.kind, point.value, entity)
         return _combine(struck) if struck else CALM
 
 

@@ -87,6 +87,11 @@ class HttpConnection:
         """Between requests: a connection that may be closed without harm."""
         return self._h11.their_state is h11.IDLE and not self._h11.trailing_data[0]
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What has arrived behind the request that is being answered."""
+        return len(self._h11.trailing_data[0])
+
     def receive_data(self, data: bytes) -> list[Request]:
         """Requests that are now complete: none or one, since HTTP/1.1 answers in order. Empty data is no data."""
         if data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from .amqp.link import Delivery, Link
@@ -16,6 +17,8 @@ from .outcomes import ACCEPTED, rejected
 
 if TYPE_CHECKING:
     from .peer import Peer
+
+_log = logging.getLogger(__name__)
 
 #: Messages a sender may have on the way at once.
 INTAKE_CREDIT = 1000
@@ -55,6 +58,7 @@ class Intake(LinkUser):
                 return
             delay_s = self._store(delivery)
         except BrokerError as error:
+            _log.debug("%s: a send to %r refused: %r", self._peer.name, self.path, str(error))
             if not delivery.settled:
                 delivery.settle(rejected(error))
             return
@@ -73,6 +77,7 @@ class Intake(LinkUser):
         if delay_s > 0:
             self._peer.later(delay_s, lambda: self._accept(delivery, 0.0))
         elif not self.is_closed:
+            _log.debug("%s: a send to %r accepted", self._peer.name, self.path)
             delivery.settle(ACCEPTED)
 
     def _store(self, delivery: Delivery) -> float:

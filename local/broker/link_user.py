@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from .amqp.link import Delivery, Link
@@ -11,6 +12,8 @@ from .outcomes import amqp_error
 
 if TYPE_CHECKING:
     from .peer import Peer
+
+_log = logging.getLogger(__name__)
 
 
 class LinkUser:
@@ -41,6 +44,7 @@ class LinkUser:
     def close_with(self, error: BrokerError) -> None:
         """Detach the link, or refuse it if it was not accepted yet."""
         if not self.is_closed:
+            _log.debug("%s: detached from %r: %r", self._peer.name, self.path, str(error))
             self.closed()
             self._link.detach(amqp_error(error))
             self._peer.flush_soon()

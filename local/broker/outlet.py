@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ from .store import StoredMessage
 
 if TYPE_CHECKING:
     from .peer import Peer
+
+_log = logging.getLogger(__name__)
 
 #: How long an attach for the next free session waits when the client does not say (the service's default).
 SESSION_WAIT_S = 60.0
@@ -186,7 +189,9 @@ class Outlet(LinkUser):
                 self._enlist(delivery, state, settled)
                 return
             echo = self._apply(delivery.user, state, settled)
+            _log.debug("%s: a message of %r settled: %s", self._peer.name, self.path, type(state).__name__.lower())
         except BrokerError as error:
+            _log.debug("%s: settling a message of %r refused: %r", self._peer.name, self.path, str(error))
             if not settled:
                 delivery.settle(rejected(error))
             return

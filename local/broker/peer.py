@@ -6,6 +6,7 @@ stops: it is logged and ends the one connection it happened on (`enter`), no oth
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
@@ -46,6 +47,7 @@ TOKEN_CHECK_S = 5.0
 KEEP_ALIVE_S = 5.0
 
 _log = logging.getLogger(__name__)
+_NUMBERS = itertools.count(1)
 _Arguments = ParamSpec("_Arguments")
 
 
@@ -74,6 +76,8 @@ class Peer:
         soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self.namespace = namespace
+        #: For log lines.
+        self.name = f"{namespace.name} #{next(_NUMBERS)}"
         self.tokens = TokenBook(namespace)
         self.transactions = Transactions(namespace, clock)
         self.reply_links: list[ReplyLink] = []
@@ -90,6 +94,7 @@ class Peer:
         self._born_at = self._written_at = self._tokens_checked_at = clock.now()
         #: When the last delayed operation of each kind is done; later ones must not overtake it.
         self._busy_until: dict[Point, float] = {}
+        _log.debug("%s: connected", self.name)
 
     # -- bytes
 
@@ -154,6 +159,7 @@ class Peer:
         """The connection is no more: everything it held is given back."""
         if not self._is_gone:
             self._is_gone = True
+            _log.debug("%s: gone", self.name)
             self.transactions.close()
             self._close_users()
 
@@ -299,7 +305,9 @@ class Peer:
                 raise strike.error
             user = self._users[link] = user_for(self, link, path)
             user.open()
+            _log.debug("%s: attached to %s %r", self.name, "receive from" if link.is_sender else "send to", path)
         except BrokerError as error:
+            _log.debug("%s: %r refused: %r", self.name, path, str(error))
             self._close_link(link)
             link.refuse(amqp_error(error))
 

@@ -26,6 +26,8 @@ CLOSE_S = 10.0
 WRITE_BUFFER_MAX = 256 * 1024 * 1024
 #: How often idle time-outs are looked at; a client may announce one as short as twice this.
 TICK_S = 0.2
+#: After a black hole, what it held back is read before anybody's silence counts.
+RESUME_S = 1.0
 BACKLOG = 512
 
 _TLS_HANDSHAKE = 0x16
@@ -45,6 +47,7 @@ class Socket(asyncio.Protocol):
         self._bytes_seen = 0
         self._speak_by = listener.clock.now() + FIRST_BYTES_S
         self._cut_at: float | None = None
+        self._ticks_from = 0.0
 
     # -- asyncio's side
 
@@ -111,12 +114,14 @@ class Socket(asyncio.Protocol):
         if wanted:
             self._transport.pause_reading()
             return
+        now = self._listener.clock.now()
+        self._speak_by, self._ticks_from = now + FIRST_BYTES_S, now + RESUME_S
         held, self._held = self._held, []
         self._transport.resume_reading()
         self._transport.write(b"".join(held))
 
     def tick(self, now: float) -> None:
-        if self._is_held:
+        if self._is_held or now < self._ticks_from:
             return
         if self._cut_at is not None:
             if now >= self._cut_at:

@@ -4,8 +4,8 @@ Acknowledgements wait for the commit that holds their change (`when_durable`). W
 gather for the next one, so that durability costs one fsync for many messages.
 
 A commit takes whole turns of the event loop only, so a message that moves from one queue to another, or a message and
-its entry in the duplicate history, are never torn apart by a crash. When the disk fails, the same changes are tried
-again until it takes them; meanwhile nothing is acknowledged, and whatever would need the disk is refused.
+its entry in the duplicate history, are never torn apart by a crash. When writing fails, for whatever reason, the same
+changes are tried again until it works; meanwhile nothing is acknowledged, and whatever would need the disk is refused.
 """
 
 from __future__ import annotations
@@ -234,7 +234,11 @@ class SqliteJournal:
         self._unsafe_size -= sum(changes.size for changes in written)
         for changes in written:
             for callback in changes.callbacks:
-                callback()
+                try:
+                    callback()
+                except Exception:
+                    # The others wait for their own answers.
+                    _log.exception("What waited for the journal %s failed.", self._file)
 
     # -- the writer's thread
 
@@ -254,8 +258,9 @@ class SqliteJournal:
         while True:
             try:
                 self._commit(batch)
-            except sqlite3.Error as error:
-                if not self._fail(f"{type(error).__name__}: {error}"):
+            except Exception as error:
+                # Mostly the disk. But whatever it is: a writer that ended would leave everybody waiting in silence.
+                if not self._fail(error):
                     return False
                 continue
             self._tell(lambda: self._safe(batch))
@@ -274,9 +279,11 @@ class SqliteJournal:
                 database.execute("ROLLBACK")
             raise
 
-    def _fail(self, reason: str) -> bool:
+    def _fail(self, error: Exception) -> bool:
+        reason = f"{type(error).__name__}: {error}"
         if self._failure != reason:
-            _log.error("The journal %s cannot be written: %s; trying again.", self._file, reason)
+            trace = None if isinstance(error, sqlite3.Error) else error
+            _log.error("The journal %s cannot be written: %s; trying again.", self._file, reason, exc_info=trace)
         # Read by the loop's thread, which refuses all changes from here on.
         self._failure = reason
         with self._wake:

@@ -5,6 +5,7 @@ Whoever connects and then says nothing more, or half of something, is closed: ti
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -14,10 +15,14 @@ from .clock import Clock
 from .http import BadRequest, HttpConnection, Request, Response, Router
 from .peer import Wire
 
+_log = logging.getLogger(__name__)
+
 #: A client that does not say what it wants within this time is closed: first bytes, TLS handshake, a whole request.
 FIRST_BYTES_S = 30.0
 #: Between HTTP requests a client may be silent for this long.
 HTTP_IDLE_S = 120.0
+#: What a client may send ahead while its request is being answered; beyond that it is cut off.
+HTTP_AHEAD_BYTES_MAX = 1024 * 1024
 
 _READ_BYTES = 65536
 
@@ -68,7 +73,8 @@ class TlsStage:
             self._read_all()
         except ssl.SSLWantReadError:
             self._flush()
-        except ssl.SSLError:
+        except ssl.SSLError as error:
+            _log.debug("a TLS connection failed: %s", error)
             # The client does not trust the certificate, or does not speak TLS after all.
             self._flush()
             self._wire.close()
@@ -130,6 +136,8 @@ class HttpStage:
         if self._http.is_idle:
             self._since = self._clock.now()
         self._serve(lambda: self._http.receive_data(data))
+        if self._is_answering and self._http.waiting_bytes > HTTP_AHEAD_BYTES_MAX:
+            self._wire.reset()
 
     def _serve(self, read: Callable[[], list[Request]]) -> None:
         """Answer all that has come; a loop, since any number of requests may be waiting."""
@@ -149,7 +157,9 @@ class HttpStage:
         self._wire.write(self._http.take_output())
         if requests:
             self._is_answering = True
-            self._when_durable(partial(self._respond, self._router.handle(requests[0])))
+            response = self._router.handle(requests[0])
+            _log.debug("%s %r: %d", requests[0].method, requests[0].path, response.status)
+            self._when_durable(partial(self._respond, response))
         elif self._http.should_close:
             self._wire.close()
         return bool(requests) and not self._is_answering and not self._http.should_close

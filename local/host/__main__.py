@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from local.host.arguments import port_number
 from local.host.errors import HostError
 from local.host.host import Host, HostOptions
 from local.host.logs import set_up_logging
@@ -27,7 +28,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         epilog="For the whole system with broker and storage, use `python -m local`.",
     )
     parser.add_argument("--app", type=Path, default=Path.cwd(), help="folder with function_app.py and host.json")
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="HTTP port, 0 for a free one (default 7071)")
+    parser.add_argument(
+        "--port", type=port_number, default=DEFAULT_PORT, help="HTTP port, 0 for a free one (default 7071)"
+    )
     parser.add_argument("--bind", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--settings", type=Path, help="settings file (default: local.settings.json, else the example)")
     parser.add_argument("--keys", type=Path, help="file with the access keys, made if missing")

@@ -41,7 +41,8 @@ CLOSE_TIMEOUT_S = 6.0
 SESSION_WAIT_S = 10.0
 DRAIN_TIMEOUT_S = 10.0
 _DEAD_LETTER = "/$deadletterqueue"
-_BROKEN = (ServiceBusError, OSError, ValueError, AttributeError, TimeoutError)
+#: How a broken connection shows itself; anything else is a mistake, of the SDK's or of ours, worth a traceback.
+_EXPECTED = (ServiceBusError, OSError, ValueError, AttributeError, TimeoutError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +174,8 @@ class ServiceBusListener:
                 log.warning("function '%s': a session was lost: %s", self._spec.name, one_line(error, 160))
                 await pump.drain()
                 pump.give_up()
-            except _BROKEN as error:
+            except Exception as error:
+                # Whatever it is: a listener that ended would leave its function without messages for good.
                 self._report(error)
                 await self._pause(pump, backoff)
                 backoff = min(backoff * 2, BACKOFF_MAX_S)
@@ -238,7 +240,8 @@ class ServiceBusListener:
         """Each new kind of trouble is one line; its repetition is not."""
         text = self._explain(error)
         if text != self._trouble:
-            log.error("function '%s': %s; trying again", self._spec.name, text)
+            trace = None if isinstance(error, _EXPECTED) else error
+            log.error("function '%s': %s; trying again", self._spec.name, text, exc_info=trace)
             self._trouble = text
 
     def _explain(self, error: BaseException) -> str:

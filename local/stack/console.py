@@ -33,9 +33,9 @@ class Console:
         return paint(text, "1", colour=self.colour)
 
     def _write(self, text: str) -> None:
-        # A reader that is gone (`| head`) must not keep the children from being stopped.
+        # A reader that is gone (`| head`, a closed terminal) must not keep the children from being stopped.
         try:
             self._stream.write(text + "\n")
             self._stream.flush()
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import functools
 import json
@@ -13,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,6 +39,16 @@ _IDENTITY = re.compile(r"(IDENTITY_ENDPOINT|IDENTITY_HEADER)=(\S+)")
 
 class StackError(Exception):
     """The stack cannot run; one line says why."""
+
+
+@contextlib.contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """What keeps a folder from being used, in one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StackError(f"{folder} cannot be used as a data folder: {reason}; choose --data") from None
 
 
 class Stack:
@@ -111,8 +122,9 @@ class Stack:
     def _take_data_folder(self) -> None:
         """One stack per data folder."""
         data = self._options.data
-        data.mkdir(parents=True, exist_ok=True)
-        lock = (data / "lock").open("a+", encoding="utf-8")
+        with _usable(data):
+            data.mkdir(parents=True, exist_ok=True)
+            lock = (data / "lock").open("a+", encoding="utf-8")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -186,7 +198,8 @@ class Stack:
             self._pick(name, usual) for name, usual in zip(("blob", "queue", "table"), USUAL_PORTS, strict=True)
         )
         location = self._options.data / "azurite"
-        location.mkdir(parents=True, exist_ok=True)
+        with _usable(location):
+            location.mkdir(parents=True, exist_ok=True)
         numbers = {"blob": blob.number, "queue": queue.number, "table": table.number}
         certificate = None
         if self._options.identity:

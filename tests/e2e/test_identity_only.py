@@ -57,7 +57,8 @@ class App:
             return error.code, error.read().decode()
 
     def fault(self, **fault: str) -> None:
-        request = urllib.request.Request(f"{self.control}/$faults", json.dumps(fault).encode(), method="POST")
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.control}/$faults", json.dumps(fault).encode(), headers, method="POST")
         urllib.request.urlopen(request, timeout=10).close()
 
     def heal(self) -> None:

@@ -86,9 +86,8 @@ class BrokerProcess:
         return code
 
     def inject(self, **fault: object) -> None:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self._ports[1]}/$faults", json.dumps(fault).encode(), method="POST"
-        )
+        url, headers = f"http://127.0.0.1:{self._ports[1]}/$faults", {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(fault).encode(), headers, method="POST")
         with urllib.request.urlopen(request, timeout=STOP_S) as answer:
             assert 201 == answer.status
 

@@ -7,6 +7,8 @@ import gc
 import os
 import random
 import socket
+import ssl
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -19,11 +21,13 @@ from local.broker.amqp.performatives import RECEIVER, SENDER, Attach, Begin, Ope
 from local.broker.content import Content
 from local.broker.entities import Queue
 from local.broker.peer import Peer
+from local.broker.stages import HttpStage, TlsStage
 from tests.integration.broker.conftest import Connect, until
 from tests.support.broker_thread import BrokerThread
 from tests.support.sdk_leftovers import SDK_LEFTOVERS
 
-CONNECTIONS = 500
+#: At once; each costs two files of this process.
+WAVE = 60
 
 
 @pytest.fixture
@@ -35,9 +39,18 @@ def port_of(broker: BrokerThread) -> int:
     return broker.broker["primary"].amqp_port
 
 
-def handshake(broker: BrokerThread) -> socket.socket:
+def connection(broker: BrokerThread) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port_of(broker)), timeout=10)
+
+
+def over_tls(broker: BrokerThread) -> ssl.SSLSocket:
+    trust = ssl.create_default_context(cafile=str(broker.broker.authority_file))
+    return trust.wrap_socket(connection(broker), server_hostname="localhost")
+
+
+def handshake(broker: BrokerThread, client: socket.socket | None = None) -> socket.socket:
     """A connection with links that were never allowed."""
-    client = socket.create_connection(("127.0.0.1", port_of(broker)), timeout=10)
+    client = client or connection(broker)
     frames = [Open("quick", max_frame_size=65536), Begin(None, 0, 100, 100, 100)]
     for handle, role in enumerate((SENDER, RECEIVER)):
         frames.append(Attach(f"l{handle}", handle, role, source=Source("orders"), target=Target("orders")))  # type: ignore[arg-type]
@@ -53,23 +66,48 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_hundreds_of_connections_opened_and_dropped_leave_nothing_behind(
-    broker: BrokerThread, queue: Queue
+def asking(client: socket.socket, request: bytes) -> socket.socket:
+    client.sendall(request)
+    return client
+
+
+def drop(client: socket.socket, rng: random.Random) -> None:
+    """Half of them go without a goodbye."""
+    if rng.random() < 0.5:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CLIENTS: list[Callable[[BrokerThread], socket.socket]] = [
+    handshake,
+    lambda broker: handshake(broker, over_tls(broker)),
+    lambda broker: asking(connection(broker), HEALTH),
+    lambda broker: asking(over_tls(broker), HEALTH),
+    lambda broker: asking(connection(broker), b"\x16\x03\x01"),
+    lambda broker: asking(over_tls(broker), b"GET / HT"),
+]
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.soak)])
+async def test_connections_of_every_kind_opened_and_dropped_leave_nothing_behind(
+    broker: BrokerThread, queue: Queue, count: int
 ) -> None:
     rng = random.Random(7)
-    handshake(broker).close()
+    for make in CLIENTS:
+        make(broker).close()
     await until(lambda: sockets_of(broker) == 0)
     files = open_files()
-    for _ in range(CONNECTIONS // 50):
-        clients = [handshake(broker) for _ in range(50)]
+    for _ in range(count // WAVE):
+        clients = [make(broker) for make in CLIENTS * (WAVE // len(CLIENTS))]
         rng.shuffle(clients)
         for client in clients:
-            client.close()
+            drop(client, rng)
     await until(lambda: sockets_of(broker) == 0)
     gc.collect()
     assert files + 5 > open_files()
     assert set() == queue.links
-    assert [] == [item for item in gc.get_objects() if isinstance(item, Peer)]
+    assert [] == [item for item in gc.get_objects() if isinstance(item, Peer | TlsStage | HttpStage)]
 
 
 async def test_clients_that_say_nothing_or_nonsense_do_not_disturb_others(broker: BrokerThread, queue: Queue) -> None:

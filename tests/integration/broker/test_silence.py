@@ -144,6 +144,21 @@ async def test_any_number_of_requests_may_come_at_once(scene: Scene) -> None:
         await client.read_until(b'"healthy"}')
 
 
+@pytest.mark.parametrize("began", [False, True], ids=["before the first bytes", "in mid-request"])
+async def test_what_a_long_black_hole_held_back_is_read_before_silence_counts(scene: Scene, began: bool) -> None:
+    client = await scene.connect(tls=False)
+    if began:
+        await client.say(HEALTH[:9])
+        await scene.ticks()
+    await scene.broker.inject(kind="black-hole", namespace="primary")
+    await client.say(HEALTH[9:] if began else HEALTH)
+    scene.clock.advance(20 * FIRST_BYTES_S)
+    scene.broker.faults.clear()
+    for socket in list(scene.broker["primary"]._amqp.sockets):
+        socket.tick(scene.clock.now())
+    await client.read_until(b'"healthy"}')
+
+
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
 async def test_a_reset_after_so_many_frames_strikes(scene: Scene, tls: bool) -> None:
     await scene.broker.inject(kind="reset", after_frames=1)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import http.server
 import re
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
-from azure.servicebus.exceptions import ServiceBusServerBusyError
+from azure.servicebus.exceptions import MessagingEntityDisabledError, ServiceBusServerBusyError
 
 ROOT = Path(__file__).resolve().parents[3]
 START_S = 20
@@ -92,6 +94,48 @@ def test_faults_are_set_listed_and_cleared_from_the_command_line(broker: Running
     assert run("fault", "clear", "--url", url).stdout == "cleared 1\n"
     assert run("fault", "list", "--url", url).stdout == "no faults\n"
     send(primary, "calm again")
+
+
+def test_receivers_alone_are_struck_from_the_command_line(broker: Running) -> None:
+    primary, url = broker.connection_strings[0], broker.control_urls[0]
+    shown = run("fault", "disable", "--entity", "orders", "--direction", "receive", "--url", url).stdout
+    assert "direction=receive" in shown
+    send(primary, "goes through")
+    with (
+        ServiceBusClient.from_connection_string(primary, retry_total=0) as client,
+        pytest.raises(MessagingEntityDisabledError),
+        client.get_queue_receiver("orders") as receiver,
+    ):
+        receiver.receive_messages(1, max_wait_time=5)
+    assert run("fault", "clear", "--url", url).stdout == "cleared 1\n"
+    assert waiting(primary) == ["goes through"]
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """A web server that is no broker."""
+
+    def do_POST(self) -> None:
+        self.send_error(404)
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"[]")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_another_server_at_the_control_address_is_one_line() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        refused, strange = run("fault", "throttle", "--url", url), run("fault", "list", "--url", url)
+        server.shutdown()
+    said = f"broker: {url}/$faults answers 404 Not Found: is that the control address of a broker?\n"
+    assert (1, said) == (refused.returncode, refused.stderr)
+    assert (1, 1) == (strange.returncode, strange.stderr.count("\n"))
+    assert "is not a broker" in strange.stderr
 
 
 def test_single_partitions_are_struck_from_the_command_line(broker: Running) -> None:

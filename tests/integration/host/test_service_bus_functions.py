@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
-from azure.servicebus.aio import ServiceBusClient
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 
+from local.host.pump import Pump
 from tests.support.host_fixtures import ToyLog, until, until_async
 from tests.support.host_setup import StartHost
 
@@ -230,6 +231,28 @@ async def test_a_listener_outlives_an_outage(
             await sender.send_messages(ServiceBusMessage("after"))
         await until(lambda: len(toy_log.entries("text")) == 2)
     assert ["before", "after"] == [entry["body"] for entry in toy_log.entries("text")]
+
+
+async def test_a_listener_outlives_an_error_that_nobody_thought_of(
+    start_host: StartHost,
+    bus: Bus,
+    toy_log: ToyLog,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run, failures = Pump.run, [KeyError("a mistake"), KeyError("a mistake")]
+
+    async def fail_first(pump: Pump, receiver: ServiceBusReceiver) -> None:
+        if failures:
+            raise failures.pop()
+        await run(pump, receiver)
+
+    monkeypatch.setattr(Pump, "run", fail_first)
+    async with start_host(take_text="on", ToyBus=bus.connection_string):
+        await bus.send("toy", ServiceBusMessage("after all"))
+        await until(lambda: toy_log.entries("text"))
+    assert [] == failures
+    assert "cannot receive from 'toy' of connection 'ToyBus': KeyError: 'a mistake'; trying again" in caplog.text
 
 
 async def test_a_call_that_succeeds_after_stop_was_asked_for_is_given_back(

@@ -225,7 +225,7 @@ class GatedJournal(SqliteJournal):
         self.gate = threading.Event()
         self.waits_at_the_gate = threading.Event()
         self.commits: list[list[Changes]] = []
-        self.failures: list[sqlite3.Error] = []
+        self.failures: list[Exception] = []
         self.refused = 0
 
     def _commit(self, batch: list[Changes]) -> None:
@@ -299,20 +299,34 @@ async def test_a_turn_is_never_cut_in_two(file: Path, clock: ManualClock) -> Non
         assert [{("orders", 1), ("orders/$DeadLetterQueue", 1)}] == [set(c.messages) for c in second]
 
 
-async def test_a_disk_that_fails_refuses_and_acknowledges_nothing_until_it_works_again(
-    file: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (sqlite3.OperationalError("database or disk is full"), "disk is full"),
+        (MemoryError("no more memory"), "MemoryError: no more memory"),
+        (OverflowError("a number too large for the file"), "OverflowError"),
+    ],
+    ids=["disk", "memory", "mistake"],
+)
+async def test_a_journal_that_fails_refuses_and_acknowledges_nothing_until_it_works_again(
+    file: Path,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    failure: Exception,
+    said: str,
 ) -> None:
     monkeypatch.setattr(sqlite_journal, "RETRY_S", 0.01)
     async with gated(file, clock) as (space, journal):
         journal.gate.set()
         queue = space.create_queue("orders", QueueDescription())
         await safe_on_disk(journal)
-        journal.failures.append(sqlite3.OperationalError("database or disk is full"))
+        journal.failures.append(failure)
         safe: list[int] = []
         queue.send(message(b"kept"))
         journal.when_durable(lambda: safe.append(1))
         await until(lambda: journal._failure is not None)
-        with pytest.raises(BrokerError, match="disk is full"):
+        with pytest.raises(BrokerError, match=said):
             journal.check()
         journal.when_durable(lambda: safe.append(2))
         await until(lambda: journal.refused > 3)
@@ -323,6 +337,19 @@ async def test_a_disk_that_fails_refuses_and_acknowledges_nothing_until_it_works
     assert 1 == caplog.text.count("trying again"), "one line for one failure, however often it is tried"
     async with life(file, clock) as (space, _):
         assert [b"kept"] == [body_of(m) for m in space.queue("orders").main.messages()]
+
+
+async def test_one_answer_that_fails_does_not_keep_the_others_waiting(
+    file: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    async with life(file, clock) as (space, journal):
+        space.create_queue("orders", QueueDescription()).send(message())
+        journal.when_durable(fail)
+        await safe_on_disk(journal)
+    assert "ZeroDivisionError" in caplog.text
 
 
 async def test_a_disk_that_is_really_full_is_such_a_failure(

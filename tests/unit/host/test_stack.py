@@ -1,13 +1,18 @@
+import asyncio
+import errno
 import io
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from local.__main__ import parse_arguments, read_options
+from local.host.__main__ import parse_arguments as parse_host_arguments
 from local.stack.console import Console
-from local.stack.options import Side
+from local.stack.options import Side, StackOptions
 from local.stack.ports import Port, PortPicker, PortTaken
+from local.stack.stack import Stack, StackError
 from local.stack.summary import first_curl
 
 
@@ -92,6 +97,38 @@ def test_a_reader_that_is_gone_does_not_stop_the_console() -> None:
     console = Console(stream)
     stream.close()
     console.plain("nobody hears this")
+
+
+class LostTerminal(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_lost_terminal_does_not_stop_the_console() -> None:
+    Console(LostTerminal()).line("local", "stopping")
+
+
+@pytest.mark.parametrize("text", ["70000", "-1", "http", "²"])
+@pytest.mark.parametrize("parse", [parse_arguments, parse_host_arguments])
+def test_what_is_no_port_is_refused_by_name(
+    parse: Callable[[list[str]], object], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = "--port" if parse is parse_host_arguments else "--http-port"
+    with pytest.raises(SystemExit):
+        parse([f"{option}={text}"])
+    said = f"error: argument {option}: '{text}' is not a port: a number from 0 to 65535, for example 7071\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "taken"])
+async def test_a_data_folder_that_cannot_be_one_is_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "taken" / "lock").mkdir(parents=True)
+    stack = Stack(StackOptions(data=tmp_path / name), Console(io.StringIO()))
+    with pytest.raises(StackError) as caught:
+        await stack.run(asyncio.Event())
+    assert str(caught.value).startswith(f"{tmp_path / name} cannot be used as a data folder: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_options_come_from_the_command_line() -> None:
