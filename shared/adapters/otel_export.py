@@ -33,8 +33,9 @@ def start_export(choice: str, *, service: str, instance: str, version: str) -> O
     """None, and one line in the log, where it cannot be had: no message waits for telemetry."""
     if choice == OFF:
         return None
+    attributes = {"service.name": service, "service.instance.id": instance, "service.version": version}
     try:
-        exporters = _azure_monitor() if choice == AZURE_MONITOR else _otlp()
+        return _telemetry(_azure_monitor() if choice == AZURE_MONITOR else _otlp(), attributes)
     except ImportError:
         _LOGGER.error(
             "OPEN_TELEMETRY=%s needs the package %s, which is not installed: add it to requirements.txt and deploy "
@@ -42,14 +43,15 @@ def start_export(choice: str, *, service: str, instance: str, version: str) -> O
             choice,
             PACKAGES[choice],
         )
-        return None
     except ValueError:
-        # Not repeated: the value may be what should not be seen.
+        # Not repeated, here and below: the text may hold what should not be seen.
         _LOGGER.error(
             "OPEN_TELEMETRY=%s needs a usable %s; the app goes on without OpenTelemetry", choice, NEEDED[choice]
         )
-        return None
-    return _telemetry(exporters, {"service.name": service, "service.instance.id": instance, "service.version": version})
+    except Exception as error:
+        kind = type(error).__name__
+        _LOGGER.error("OPEN_TELEMETRY=%s did not start (%s); the app goes on without OpenTelemetry", choice, kind)
+    return None
 
 
 def _azure_monitor() -> Exporters:

@@ -226,6 +226,18 @@ def test_a_connection_string_that_cannot_be_used_is_one_line_that_does_not_repea
     assert "a-secret" not in caplog.text
 
 
+def test_an_exporter_that_breaks_is_one_line_and_harms_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("with a-secret in it")
+
+    monkeypatch.setattr("shared.adapters.otel_export._otlp", broken)
+    assert start_export("otlp", service="s", instance="i", version="1") is None
+    line = "OPEN_TELEMETRY=otlp did not start (RuntimeError); the app goes on without OpenTelemetry"
+    assert [line] == caplog.messages
+
+
 def test_nothing_of_opentelemetry_is_imported_while_it_is_off() -> None:
     code = (
         "import sys; from shared.adapters.otel_export import start_export; import shared.composition;"
