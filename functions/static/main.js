@@ -4,7 +4,8 @@
 (() => {
   const { byId, say, mark, icon } = Elements;
   const { keys, look, Trouble, Poll } = Contact;
-  const PAUSE_MS = { busy: 2000, calm: 4000, hidden: 30_000 };
+  /** Each answer has the app ask every backlog queue for its depth: the more there are, the longer the pause. */
+  const PAUSE_MS = { busy: 2000, calm: 4000, hidden: 30_000, eachQueue: 100 };
   /** Without a new answer for so long, the page says that its picture is old. */
   const STALE_MS = 15_000;
   const TICK_MS = 1000;
@@ -103,7 +104,8 @@
   const pause = () => {
     if (state.locked) return null;
     if (document.hidden) return PAUSE_MS.hidden;
-    return state.trouble || state.verdict?.tone !== "ok" ? PAUSE_MS.busy : PAUSE_MS.calm;
+    const pause = state.trouble || state.verdict?.tone !== "ok" ? PAUSE_MS.busy : PAUSE_MS.calm;
+    return Math.max(pause, (state.status?.backlog.queues.length ?? 0) * PAUSE_MS.eachQueue);
   };
   const pairPoll = new Poll(lookAtPair, pause);
   const eventsPoll = new Poll(lookAtEvents, () => (pause() === null ? null : Math.min(pause(), document.hidden ? PAUSE_MS.hidden : PAUSE_MS.busy)));

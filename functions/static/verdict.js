@@ -116,7 +116,7 @@ const Verdict = (() => {
     if (s.silent.length) more.push(`${count(s.silent.length, "backlog queue does", "backlog queues do")} not answer`);
     if (found.kind === "unavailable") more.push(`pinged every ${Format.isoDuration(status.options.ping_primary_interval)}, draining begins when a ping is answered`);
     if (found.kind === "shut") more.push(...s.shut.filter(([, factory]) => factory.reason).map(([side, factory]) => `${side}: ${factory.reason}`));
-    return { ...found, text: `${found.text}.`, more: more.join(" · "), summary: s };
+    return { ...found, text: `${found.text}.`, more: capital(more.join(" · ")), summary: s };
   }
 
   return { judge, stateOf, entityState, factoryOf, keysOut };
