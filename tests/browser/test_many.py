@@ -20,7 +20,7 @@ async def test_200_entities_and_50_queues_stay_usable(page: Page) -> None:
     rows, queues = page.locator("#entities tbody tr"), page.locator("#queues tbody tr")
     await expect(page.locator("#headline")).to_contain_text("3 of 200 entities unavailable since")
     await expect(page.locator("#headline")).to_contain_text(
-        "1,204 messages waiting, draining will take about 3 min."
+        "1,204 messages waiting, draining will take at least 3 min."  # of one queue nobody can tell yet
     )
     await expect(rows).to_have_count(5)  # those in trouble
     await expect(queues).to_have_count(3)
