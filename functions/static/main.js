@@ -63,19 +63,18 @@
   async function lookAtPair() {
     try {
       const status = await look("pair");
-      state.status = status;
       state.verdict = Verdict.judge(status);
+      state.status = status;
       state.at = Date.now();
       state.trouble = null;
+      const { waiting, rate } = state.verdict.summary;
+      charts.depth.add(state.at, [waiting]);
+      charts.drain.add(state.at, [rate]);
+      Actions.learn(status.options);
+      render();
     } catch (error) {
       notAnswered(error);
-      return;
     }
-    const { waiting, rate } = state.verdict.summary;
-    charts.depth.add(state.at, [waiting]);
-    charts.drain.add(state.at, [rate]);
-    Actions.learn(state.status.options);
-    render();
   }
 
   async function lookAtEvents() {
@@ -84,20 +83,20 @@
       const now = Date.now();
       state.sends = Events.take(answer, now);
       if (state.sends) charts.sends.add(now, [state.sends.primary, state.sends.backlog]);
+      if (state.status) render();
     } catch (error) {
       notAnswered(error);
-      return;
     }
-    if (state.status) render();
   }
 
   function notAnswered(error) {
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof Trouble)) console.error(error);
     if (error.status === 401 || error.status === 403) {
       if (!state.locked) askForKeys("The function key was refused. Enter a function key, host key or the admin key of this function app.");
       return;
     }
-    state.trouble = { text: error.message, since: state.trouble?.since ?? Date.now() };
+    const text = error instanceof Trouble ? error.message : "what the app answered cannot be shown";
+    state.trouble = { text, since: state.trouble?.since ?? Date.now() };
     showContact();
   }
 
