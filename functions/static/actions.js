@@ -77,7 +77,8 @@ const Actions = (() => {
 
   async function confirm(event) {
     event.preventDefault();
-    const { words, target } = current;
+    const asked = current;
+    const { words, target } = asked;
     const reason = byId("ask-reason").value.trim();
     if (words.needsReason && !reason) {
       problem("A fault needs a reason.");
@@ -90,15 +91,19 @@ const Actions = (() => {
       await words.run(target, reason);
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
-      refused(error);
+      if (isStillAsked(asked)) refused(error);
+      else toast(`${words.title(target)} Not done: ${error.message}`);
       return;
     } finally {
-      busy(false);
+      if (isStillAsked(asked)) busy(false);
     }
-    byId("ask").close();
+    if (isStillAsked(asked)) byId("ask").close();
     toast(words.done(target));
     afterwards();
   }
+
+  /** A question may be left while its answer is under way; what comes of it is told all the same. */
+  const isStillAsked = (asked) => byId("ask").open && current === asked;
 
   function refused(trouble) {
     if (trouble.status !== 401 && trouble.status !== 403) {

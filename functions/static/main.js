@@ -4,7 +4,8 @@
 (() => {
   const { byId, say, mark, icon } = Elements;
   const { keys, look, Trouble, Poll } = Contact;
-  const PAUSE_MS = { busy: 2000, calm: 4000, hidden: 30_000 };
+  /** Each answer has the app ask every backlog queue for its depth: the more there are, the longer the pause. */
+  const PAUSE_MS = { busy: 2000, calm: 4000, hidden: 30_000, eachQueue: 100 };
   /** Without a new answer for so long, the page says that its picture is old. */
   const STALE_MS = 15_000;
   const TICK_MS = 1000;
@@ -62,19 +63,18 @@
   async function lookAtPair() {
     try {
       const status = await look("pair");
-      state.status = status;
       state.verdict = Verdict.judge(status);
+      state.status = status;
       state.at = Date.now();
       state.trouble = null;
+      const { waiting, rate } = state.verdict.summary;
+      charts.depth.add(state.at, [waiting]);
+      charts.drain.add(state.at, [rate]);
+      Actions.learn(status.options);
+      render();
     } catch (error) {
       notAnswered(error);
-      return;
     }
-    const { waiting, rate } = state.verdict.summary;
-    charts.depth.add(state.at, [waiting]);
-    charts.drain.add(state.at, [rate]);
-    Actions.learn(state.status.options);
-    render();
   }
 
   async function lookAtEvents() {
@@ -83,27 +83,28 @@
       const now = Date.now();
       state.sends = Events.take(answer, now);
       if (state.sends) charts.sends.add(now, [state.sends.primary, state.sends.backlog]);
+      if (state.status) render();
     } catch (error) {
       notAnswered(error);
-      return;
     }
-    if (state.status) render();
   }
 
   function notAnswered(error) {
-    if (!(error instanceof Trouble)) throw error;
+    if (!(error instanceof Trouble)) console.error(error);
     if (error.status === 401 || error.status === 403) {
       if (!state.locked) askForKeys("The function key was refused. Enter a function key, host key or the admin key of this function app.");
       return;
     }
-    state.trouble = { text: error.message, since: state.trouble?.since ?? Date.now() };
+    const text = error instanceof Trouble ? error.message : "what the app answered cannot be shown";
+    state.trouble = { text, since: state.trouble?.since ?? Date.now() };
     showContact();
   }
 
   const pause = () => {
     if (state.locked) return null;
     if (document.hidden) return PAUSE_MS.hidden;
-    return state.trouble || state.verdict?.tone !== "ok" ? PAUSE_MS.busy : PAUSE_MS.calm;
+    const pause = state.trouble || state.verdict?.tone !== "ok" ? PAUSE_MS.busy : PAUSE_MS.calm;
+    return Math.max(pause, (state.status?.backlog.queues.length ?? 0) * PAUSE_MS.eachQueue);
   };
   const pairPoll = new Poll(lookAtPair, pause);
   const eventsPoll = new Poll(lookAtEvents, () => (pause() === null ? null : Math.min(pause(), document.hidden ? PAUSE_MS.hidden : PAUSE_MS.busy)));

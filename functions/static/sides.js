@@ -3,7 +3,7 @@
 /** The headline, the two sides with their factories, the figures, warnings and options. */
 const Sides = (() => {
   const { byId, make, icon, say, mark, badge, keyed } = Elements;
-  const { number, moment, exact, since, duration, rate } = Format;
+  const { number, moment, exact, since, rate } = Format;
   const LABELS = { primary: "Primary", secondary: "Secondary" };
   const OPTIONS = {
     backlog_queue_count: "Backlog queues",
@@ -92,7 +92,7 @@ const Sides = (() => {
       { label: "Waiting", value: number(s.waiting), tone: s.waiting ? "bad" : null },
       { label: "Oldest message", value: s.oldest ? since(s.oldest) : "–", title: exact(s.oldest) },
       { label: "Drain rate", value: s.rate > 0 ? `${rate(s.rate)}/s` : "–", tone: s.rate > 0 ? "info" : null },
-      { label: "Time left", value: s.secondsLeft === null ? "–" : `about ${duration(s.secondsLeft)}` },
+      { label: "Time left", value: s.timeLeft ?? "–" },
       { label: "Dead letters", value: number(s.dead), tone: s.dead ? "bad" : null },
     ];
     keyed(byId("figures"), items, (item) => item.label, () => {

@@ -30,6 +30,13 @@ const Verdict = (() => {
   const sinceText = (items) => (earliest(items) ? ` since ${moment(earliest(items))}` : "");
   const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
+  /** In words. The slowest queue decides; of one that does not move yet nobody can tell, so it takes that long at least. */
+  function timeLeft({ waiting, drain, queues }) {
+    if (!waiting || !(drain.rate > 0) || drain.seconds_left === null) return null;
+    const isPartial = queues.some((queue) => queue.active && !(queue.rate > 0));
+    return `${isPartial ? "at least" : "about"} ${duration(drain.seconds_left)}`;
+  }
+
   function summary(status) {
     const { entities, factories, backlog } = status;
     const of = (availability) => entities.filter((entity) => entity.availability === availability);
@@ -46,7 +53,7 @@ const Verdict = (() => {
       dead: known.reduce((sum, queue) => sum + (queue.dead_lettered ?? 0), 0),
       oldest: backlog.queues.map((queue) => queue.oldest).filter(Boolean).sort()[0] ?? null,
       rate: backlog.drain.rate,
-      secondsLeft: backlog.waiting ? backlog.drain.seconds_left : null,
+      timeLeft: timeLeft(backlog),
     };
   }
 
@@ -54,8 +61,7 @@ const Verdict = (() => {
   function backlogText(s) {
     if (s.waiting === null) return "how many messages wait cannot be told";
     if (!s.waiting) return "nothing waiting";
-    const left = s.rate > 0 && s.secondsLeft !== null ? `, draining will take about ${duration(s.secondsLeft)}` : "";
-    return `${messages(s.waiting)} waiting${left}`;
+    return `${messages(s.waiting)} waiting${s.timeLeft ? `, draining will take ${s.timeLeft}` : ""}`;
   }
 
   function shutSentence(s) {
@@ -74,7 +80,7 @@ const Verdict = (() => {
   }
 
   function drainingSentence(s, options) {
-    if (s.rate > 0) return `Draining: ${backlogText(s).replace(", draining will take", ",")}${s.secondsLeft === null ? "" : " left"}`;
+    if (s.rate > 0) return `Draining: ${messages(s.waiting)} waiting${s.timeLeft ? `, ${s.timeLeft} left` : ""}`;
     if (!options.enable_syphon) return `${capital(messages(s.waiting))} waiting, and this app hosts no syphon to move them`;
     return `${capital(messages(s.waiting))} waiting for the syphon to move them`;
   }
@@ -116,7 +122,7 @@ const Verdict = (() => {
     if (s.silent.length) more.push(`${count(s.silent.length, "backlog queue does", "backlog queues do")} not answer`);
     if (found.kind === "unavailable") more.push(`pinged every ${Format.isoDuration(status.options.ping_primary_interval)}, draining begins when a ping is answered`);
     if (found.kind === "shut") more.push(...s.shut.filter(([, factory]) => factory.reason).map(([side, factory]) => `${side}: ${factory.reason}`));
-    return { ...found, text: `${found.text}.`, more: more.join(" · "), summary: s };
+    return { ...found, text: `${found.text}.`, more: capital(more.join(" · ")), summary: s };
   }
 
   return { judge, stateOf, entityState, factoryOf, keysOut };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from playwright.async_api import Page, expect
@@ -20,7 +21,7 @@ async def test_200_entities_and_50_queues_stay_usable(page: Page) -> None:
     rows, queues = page.locator("#entities tbody tr"), page.locator("#queues tbody tr")
     await expect(page.locator("#headline")).to_contain_text("3 of 200 entities unavailable since")
     await expect(page.locator("#headline")).to_contain_text(
-        "1,204 messages waiting, draining will take about 3 min."
+        "1,204 messages waiting, draining will take at least 3 min."  # of one queue nobody can tell yet
     )
     await expect(rows).to_have_count(5)  # those in trouble
     await expect(queues).to_have_count(3)
@@ -110,3 +111,26 @@ async def test_a_picture_that_no_answer_renews_is_called_old(page: Page) -> None
     await page.clock.run_for(18_000)
     await expect(page.locator("#contact-text")).to_contain_text("No new answer, updated 1")
     await expect(page.locator("body")).to_have_class("old")
+
+
+async def test_an_answer_that_cannot_be_shown_is_told_and_asking_goes_on(page: Page, watch: Watch) -> None:
+    watch.expect("TypeError")
+    good = pair_answer([entity("orders")], [queue(0)])
+    app = RecordedApp({**good, "backlog": None})
+    await app.open(page)
+    await expect(page.locator("#lost")).to_contain_text("what the app answered cannot be shown. Trying again.")
+    app.answer = good
+    await expect(page.locator("#contact-text")).to_contain_text("Live")
+
+
+async def test_an_action_whose_question_was_left_tells_that_it_was_not_done(page: Page, watch: Watch) -> None:
+    watch.expect("status of 503")
+    app = RecordedApp(pair_answer([entity("orders")], [queue(0)]))
+    app.may_refuse = asyncio.Event()
+    await app.open(page)
+    await page.click("text=Rehearse failover…")
+    await page.click("#ask-confirm")
+    await page.keyboard.press("Escape")
+    app.may_refuse.set()
+    told = "Rehearse a failover of orders? Not done: Shared state is away. Try again."
+    await expect(page.locator("#toast")).to_have_text(told)

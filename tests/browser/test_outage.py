@@ -57,6 +57,9 @@ async def test_an_outage_is_shown_from_its_begin_to_the_last_message_delivered(
         await expect(headline).to_contain_text("All is well: 1 entity on the primary, nothing waiting.")
         await until(lambda: len(pair.in_primary("orders")) == 401, seconds=20, what="everything delivered")
         assert 0 == await figure(page, "Waiting")
+        assert {"primary": 1, "backlog": 400} == (await host.client.get("/api/events")).json()["accepted"]
+        refused = await host.client.get("/api/events", params={"after": "nonsense"})
+        assert (400, "urn:paired-namespaces:problem:not-valid") == (refused.status_code, refused.json()["type"])
         watch.expect("status of 503|ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE")  # the app stops
     await expect(page.locator("#contact-text")).to_have_text("Contact lost")
     await expect(page.locator("#lost")).to_contain_text("Trying again. What is shown is from")

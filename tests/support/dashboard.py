@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -125,6 +126,8 @@ class RecordedApp:
         #: Takes requests and never answers.
         self.is_silent = False
         self.asked: list[tuple[str, str]] = []
+        #: What is asked of it is refused, once the test lets it answer.
+        self.may_refuse: asyncio.Event | None = None
 
     async def open(self, page: Page) -> None:
         await page.route("**/*", self._serve)
@@ -142,7 +145,11 @@ class RecordedApp:
             await route.fulfill(status=self.status)
         elif request.method == "POST":
             self.asked.append((path, request.post_data or ""))
-            await route.fulfill(json={})
+            if self.may_refuse is None:
+                await route.fulfill(json={})
+            else:
+                await self.may_refuse.wait()
+                await route.fulfill(status=503, json={"detail": "Shared state is away.", "action": "Try again."})
         elif path.startswith("/api/events"):
             number = max((event["number"] for event in self.events), default=0)
             more = {"started_at": ago(9000), "counts": {}, "after": f"1-a:{number}"}

@@ -61,6 +61,18 @@ async def test_a_healthy_send_touches_no_table_on_the_callers_time(new: New) -> 
     assert operations == (instance.rows.reads, instance.rows.writes)
 
 
+async def test_accepted_messages_are_counted_by_route_and_refused_ones_are_not(new: New) -> None:
+    instance = new()
+    await instance.send("one")
+    break_primary(instance, Failure.MESSAGE_REJECTED, times=1)
+    with pytest.raises(Rejected):
+        await instance.send("refused")
+    break_primary(instance)
+    await instance.send("two")
+    await instance.send("three")
+    assert (1, 2) == (instance.sender.sent_to_primary, instance.sender.sent_to_backlog)
+
+
 @pytest.mark.parametrize("failure", COUNTING)
 async def test_failures_of_the_service_fail_over(new: New, failure: Failure) -> None:
     instance = new()
