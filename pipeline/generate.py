@@ -156,7 +156,7 @@ def _steps(plan: Plan) -> Column:
     in_outage = (i >= outage.start) & (i < outage.stop)
     fates = {
         "lost": F.when(i % 2 == 0, F.array(accepted)).otherwise(F.array(diverted, forwarded)),
-        "duplicated": F.concat(F.array(twice), seen, F.array(_receipt(sent, entity, mid, number=i * 2 + 1))),
+        "duplicated": F.concat(F.array(twice), seen, _seen(sent, entity, mid, number=i * 2 + 1)),
         "waiting": F.array(diverted, waits),
         "expired": F.array(diverted, dead[0]),
         "dead_lettered": F.array(diverted, dead[1]),
