@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.axes import count_text, moment_text, seconds_text, share_text
-from pipeline.charts import Frame, Series, Span, line, stacked_area, time_line
+from pipeline.charts import POINTS_MAX, Frame, Series, Span, line, stacked_area, time_line
 from pipeline.markup import Column, figure, paragraph, seconds_of, section, table
 
 Rows = Sequence[dict[str, Any]]
@@ -188,9 +188,10 @@ def _filled(frame: Frame, rows: Rows, width: float) -> list[tuple[float, dict[st
     """Every step from the first to the last, also those in which nothing was sent."""
     by_time = {round(seconds_of(row["bucket"]) or 0.0): row for row in rows}
     first, last = min(by_time), max(by_time)
-    steps = int((last - first) // width) + 1
-    times = [round(first + index * width) for index in range(steps)]
-    return [(max(float(at), frame.start), by_time.get(at)) for at in times]
+    # One more than the last, where the records go on: nothing was sent there.
+    steps = int((last - first) // width) + 2
+    times = [round(first + index * width) for index in range(min(steps, POINTS_MAX))]
+    return [(max(float(at), frame.start), by_time.get(at)) for at in times if at < frame.end or at == first]
 
 
 # -- the backlog
