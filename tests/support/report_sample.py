@@ -36,7 +36,7 @@ def sample(*, lost: int = 0, killed: int = 0, seed: int = 7) -> tuple[dict[str, 
         "deliveries": _deliveries(lost),
         "time_line": _time_line(),
         "outages": [_outage(*one) for one in OUTAGES],
-        "sends": [_sends(entity, rng) for entity in ENTITIES],
+        "sends": [_sends(entity, 400_000 - 70_000 * rank) for rank, entity in enumerate(ENTITIES)],
         "sends_by_time": [row for entity in ENTITIES[:3] for row in _by_time(entity, rng)],
         "drain": _drain(),
         "partitions": [row for entity in ("orders", "telemetry/devices") for row in _partitions(entity, rng)],
@@ -182,9 +182,8 @@ def _outage(entity: str, suspect: float, down: float | None, over: float | None)
     }
 
 
-def _sends(entity: str, rng: random.Random) -> Row:
-    refused = rng.randrange(3) * 7
-    accepted = rng.randrange(40_000, 600_000)
+def _sends(entity: str, accepted: int) -> Row:
+    refused = accepted // 70_000 % 3 * 7
     return {
         "entity": entity, "accepted": accepted, "diverted": accepted // 14, "refused": refused, "mistakes": 2,
         "availability": accepted / (accepted + refused), "p50": 0.009, "p95": 0.031, "p99": 0.6, "slowest": 6.1,
