@@ -172,11 +172,22 @@ def _write_table(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the table adds to the summary, and the rows that people are shown."""
     table, place = TABLES[name], str(folder / "tables" / name)
-    table.build(events).write.parquet(place)
+    _built(spark, name, events, folder).write.parquet(place)
     written = spark.read.parquet(place)
     shown = (table.shown(written) if table.shown else written).limit(SHOWN_ROWS_MAX)
     summary = table.summarise(written) if table.summarise else {}
     return dict(summary), [row.asDict(recursive=True) for row in shown.collect()]
+
+
+def _built(spark: SparkSession, name: str, events: DataFrame, folder: Path) -> DataFrame:
+    """The table, of what it needs: read back where that is written, worked out where it is not wanted itself."""
+    table = TABLES[name]
+    places = [(need, folder / "tables" / need) for need in table.needs]
+    needed = [
+        spark.read.parquet(str(place)) if place.exists() else _built(spark, need, events, folder)
+        for need, place in places
+    ]
+    return table.build(events, *needed)
 
 
 def _set_aside(lines: DataFrame, folder: Path, allow_unknown_versions: bool) -> int:
