@@ -101,12 +101,26 @@ def seconds_text(value: float | None) -> str:
         (0.0995, lambda s: f"{s * 1000:.3g} ms"),
         (0.9995, lambda s: f"{s * 1000:.0f} ms"),
         (59.95, lambda s: f"{s:.3g} s"),
-        (HOUR - 0.5, lambda s: f"{round(s) // MINUTE} min {round(s) % MINUTE:02} s"),
-        (DAY - 30, lambda s: f"{round(s / MINUTE) // 60} h {round(s / MINUTE) % 60:02} min"),
+        (HOUR - 0.5, lambda s: _two_units(round(s), "min", "s")),
+        (DAY - 30, lambda s: _two_units(round(s / MINUTE), "h", "min")),
     )
     write = next((write for limit, write in steps if value < limit), None)
     return write(value) if write else f"{value / DAY:,.1f} days"
 
 
+def _two_units(value: int, large: str, small: str) -> str:
+    return f"{value // 60} {large}" + (f" {value % 60:02} {small}" if value % 60 else "")
+
+
+def seconds_tick(value: float) -> str:
+    """Of an axis: round values, in one unit each."""
+    return f"{value * 1000:g} ms" if value < 1 else f"{value:g} s"
+
+
 def moment_text(value: float | None) -> str:
     return "–" if value is None else f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def short_moment_text(value: float | None) -> str:
+    """Without the year, which the page's head tells."""
+    return "–" if value is None else f"{datetime.fromtimestamp(value, UTC):%d %b %H:%M:%S}"

@@ -67,7 +67,7 @@ def _moves(events: DataFrame) -> DataFrame:
     )
 
 
-def drain_curve(stayed: DataFrame, events: DataFrame) -> DataFrame:
+def drain_curve(events: DataFrame, stayed: DataFrame) -> DataFrame:
     """entity, bucket, entered, left, depth (at the bucket's end); only buckets in which something moved."""
     entered = stayed.select("entity", F.col("entered_at").alias("at"), F.lit(1).alias("up"), F.lit(0).alias("down"))
     left = stayed.where(F.col("left_at").isNotNull()).select(
@@ -82,7 +82,7 @@ def drain_curve(stayed: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def waiting_by_queue(stayed: DataFrame, events: DataFrame) -> DataFrame:
+def waiting_by_queue(events: DataFrame, stayed: DataFrame) -> DataFrame:
     """backlog_queue, waiting_seconds: how long something was in each queue, until it left or the records end."""
     until = F.coalesce("left_at", "records_end")
     spans = (

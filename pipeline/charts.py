@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from pipeline.axes import Scale, count_text, decade_ticks, moment_text, round_ticks, time_ticks
+from pipeline.axes import Scale, decade_ticks, moment_text, round_ticks, time_ticks
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 26
 _LINE_HEIGHT = 220
@@ -47,6 +47,14 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Texts:
+    """How a chart writes a value: in a tooltip, and at its axis."""
+
+    value: Callable[[float], str]
+    tick: Callable[[float], str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """What charts of a report have in common: the time they show, and how wide they are."""
 
@@ -62,22 +70,20 @@ class Frame:
 # -- by time
 
 
-def line(frame: Frame, title: str, series: Sequence[Series], text: Callable[[float], str], *, log: bool = False) -> str:
+def line(frame: Frame, title: str, series: Sequence[Series], text: Texts, *, log: bool = False) -> str:
     values = [y for one in series for _, y in one.points if y is not None]
-    ticks = (
-        decade_ticks(min(values, default=0.001), max(values, default=1))
-        if log
-        else round_ticks(max(values, default=1), 4)
-    )
+    low, high = min(values, default=0.001), max(values, default=1.0)
+    ticks = decade_ticks(low, high) if log else round_ticks(high, 4)
     y = Scale(low=ticks[0], high=ticks[-1], start=_LINE_HEIGHT - _BOTTOM, end=_TOP, log=log)
-    body = [_grid(frame, y, ticks, text)]
+    body = [_grid(frame, y, ticks, text.tick)]
     for one in series:
         for run in _runs(one.points):
             path = " ".join(f"{frame.x(at):.1f},{y(value):.1f}" for at, value in run)
             body.append(f'<polyline class="line {one.style}" points="{path}"/>')
+            alone = " alone" if len(run) == 1 else ""
             body += [
-                f'<circle class="dot {one.style}" cx="{frame.x(at):.1f}" cy="{y(value):.1f}" r="2.6">'
-                f"<title>{escape(f'{one.name}: {text(value)} at {moment_text(at)}')}</title></circle>"
+                f'<circle class="dot {one.style}{alone}" cx="{frame.x(at):.1f}" cy="{y(value):.1f}" r="2.6">'
+                f"<title>{escape(f'{one.name}: {text.value(value)} at {moment_text(at)}')}</title></circle>"
                 for at, value in run
             ]
     return _svg(frame.width, _LINE_HEIGHT, title, body)
@@ -224,6 +230,3 @@ def _corners(frame: Frame, edge: Sequence[tuple[float, float, float]], step: boo
 
 def _cut(name: str, room: int) -> str:
     return escape(name if len(name) <= room else name[: max(1, room - 1)] + "…")
-
-
-__all__ = ["Bar", "Frame", "Series", "Span", "bars", "count_text", "heat_map", "line", "stacked_area", "time_line"]

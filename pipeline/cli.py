@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.generate import GenerateOptions, generate
-from pipeline.job import CompactOptions, ReportOptions, Say, compact, one_line_errors, report, say_on_stderr
+from pipeline.job import CompactOptions, ReportOptions, Say, Wanted, compact, one_line_errors, report, say_on_stderr
 from pipeline.plan import Faults, Plan
 from pipeline.prices import read_prices
 from pipeline.session import spark_session
@@ -71,13 +71,17 @@ def _setting(text: str) -> tuple[str, str]:
 # -- the commands: each checks its options, and returns what is left to do with Spark
 
 
-def _report(options: argparse.Namespace) -> Work:
-    wanted = ReportOptions(
-        events=options.events,
-        out=options.out,
-        allow_unknown_versions=options.allow_unknown_versions,
+def _wanted(options: argparse.Namespace, *, allow_unknown_versions: bool) -> Wanted:
+    return Wanted(
+        allow_unknown_versions=allow_unknown_versions,
         prices=read_prices(Path(options.prices)) if options.prices else None,
+        tables=frozenset(options.tables.split(",")) if options.tables else None,
     )
+
+
+def _report(options: argparse.Namespace) -> Work:
+    chosen = _wanted(options, allow_unknown_versions=options.allow_unknown_versions)
+    wanted = ReportOptions(events=options.events, out=options.out, wanted=chosen)
     wanted.check()
     return lambda spark, say: _in_short(report(spark, wanted, say))
 
@@ -90,6 +94,7 @@ def _stream(options: argparse.Namespace) -> Work:
         every=None if options.every is None else timedelta(seconds=options.every),
         keep=timedelta(days=options.keep),
         files_at_once=options.files_at_once,
+        wanted=_wanted(options, allow_unknown_versions=True),
     )
     wanted.check()
     return lambda spark, say: _in_short(stream(spark, wanted, say))
@@ -111,7 +116,8 @@ def _generate(options: argparse.Namespace) -> Work:
 
 def _in_short(summary: Mapping[str, Any]) -> dict[str, Any]:
     names = ("accepted", "delivered", "waiting", "dead_lettered", "expired", "lost", "duplicated")
-    return {**{name: summary[name] for name in names}, "proof": summary["proof"]["word"]}
+    found = {name: summary[name] for name in names if name in summary}
+    return {**found, "proof": summary["proof"]["word"]} if "proof" in summary else found
 
 
 def _print(result: Mapping[str, Any]) -> None:
@@ -133,9 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_events(one)
     one.add_argument("--out", required=True, metavar="DIR", help="the report; replaced when it is complete, not before")
     _add_versions(one)
-    one.add_argument(
-        "--prices", metavar="FILE", help="what things cost you (default: pipeline/prices.json, an example)"
-    )
+    _add_wanted(one)
     one.set_defaults(prepare=_report)
     _add_stream(commands.add_parser("stream", help="keep a report up to date while records come in"))
     one = commands.add_parser("compact", help="JSON lines to Parquet: a tenth as large, and faster to report on")
@@ -161,6 +165,7 @@ def _add_stream(one: argparse.ArgumentParser) -> None:
     one.add_argument("--out", required=True, metavar="DIR", help="the report, replaced whenever there is something new")
     text = "what was read so far; the next run goes on from there, also after a kill"
     one.add_argument("--checkpoint", required=True, metavar="DIR", help=text)
+    _add_wanted(one)
     when = one.add_mutually_exclusive_group()
     when.add_argument("--available-now", action="store_true", help="take in what is there, and end (the default)")
     when.add_argument("--every", type=float, metavar="SECONDS", help="look for new files this often, until Ctrl-C")
@@ -183,6 +188,13 @@ _FAULT_HELP = {
 def _add_events(parser: argparse.ArgumentParser) -> None:
     text = "the folder the app writes to (TELEMETRY_FOLDER), or what compact made of it"
     parser.add_argument("--events", required=True, metavar="DIR", help=text)
+
+
+def _add_wanted(parser: argparse.ArgumentParser) -> None:
+    text = "what things cost you (default: pipeline/prices.json, an example)"
+    parser.add_argument("--prices", metavar="FILE", help=text)
+    text = "only these tables, as deliveries,outages, and no page"
+    parser.add_argument("--tables", metavar="NAMES", help=text)
 
 
 def _add_versions(parser: argparse.ArgumentParser) -> None:

@@ -44,6 +44,8 @@ LIMITS = (
     "Operations are charged at the first price beyond the included ones, as in a subscription that is in use already.",
     "Receiving and completing in the primary is done by the receivers, of whom the records know nothing: one of each "
     "for every message is assumed.",
+    "Basic has queues only: no topics, sessions, transactions or duplicate detection. Premium has no partitioned "
+    "entities of this kind.",
     "The base charge of Standard is paid once for a subscription, so the second namespace adds none.",
     "Transfer is charged for bodies that went to the other region and back, as if the two namespaces were in two.",
     "Functions are charged as if no two sends ever ran at once: an upper bound. Free grants are ignored.",

@@ -39,18 +39,11 @@ _STEPS = ("send.accepted", "send.refused", "syphon.forwarded", "syphon.dead-lett
 
 
 def deliveries(events: DataFrame) -> DataFrame:
-    facts = _facts(_steps(events))
-    audited = _audited(events)
-    of_entity = audited.select(F.col("audited_path").alias("path"), F.col("since").alias("audited_since"))
-    of_backlog = audited.select(
-        F.xxhash64("audited_path").alias("queue_hash"), F.col("since").alias("backlog_audited_since")
-    )
-    known = (
-        facts.join(F.broadcast(of_entity), "path", "left")
-        .join(F.broadcast(of_backlog), "queue_hash", "left")
-        .join(F.broadcast(_backlog_queues(events)), "queue_hash", "left")
-    )
-    return _ends(known)
+    steps = _steps(events).join(F.broadcast(_audited(events)), "place", "left")
+    # Nobody has audited the place since, or it happened later: then what was said, or seen, still holds.
+    stands = F.coalesce(F.col("at") >= F.col("audited_since"), F.lit(True))
+    facts = _facts(steps.withColumn("stands", stands))
+    return _ends(facts.join(F.broadcast(_backlog_queues(events)), "queue_hash", "left"))
 
 
 # -- from events to what is known of each message
@@ -74,19 +67,21 @@ def _steps(events: DataFrame) -> DataFrame:
         (F.col("reason") == TTL_EXPIRED).alias("expired"),
         F.coalesce(in_backlog, F.lit(False)).alias("in_backlog"),
     )
+    # Where the message is by this step: an accepted one that was diverted is in the backlog queue.
+    diverted = F.when(F.col("event") == "send.accepted", F.col("backlog_queue"))
+    placed = steps.withColumn("place", F.coalesce(diverted, F.col("path"), F.col("backlog_queue")))
     astray = F.col("path").isNull() | F.col("in_backlog")
-    return steps.where(~astray).unionByName(_led_home(steps.where(astray), steps))
+    return placed.where(~astray).unionByName(_led_home(placed.where(astray), placed))
 
 
 def _led_home(strays: DataFrame, steps: DataFrame) -> DataFrame:
     """What was seen in a backlog queue, or dead-lettered there with no path, belongs to the message diverted to it."""
     diverted = (
         steps.where((F.col("event") == "send.accepted") & F.col("backlog_queue").isNotNull())
-        .select("path", "message_id", F.col("backlog_queue").alias("place"))
+        .select("path", "message_id", "place")
         .distinct()
     )
-    found = strays.withColumn("place", F.coalesce("path", "backlog_queue")).drop("path")
-    return found.join(diverted, ["place", "message_id"]).drop("place")
+    return strays.drop("path").join(diverted, ["place", "message_id"])
 
 
 def _facts(steps: DataFrame) -> DataFrame:
@@ -98,8 +93,12 @@ def _facts(steps: DataFrame) -> DataFrame:
     accepted, forwarded = event == "send.accepted", event == "syphon.forwarded"
     refused, dead = event == "send.refused", event == "syphon.dead-lettered"
     seen = (event == "message.received") & ~F.col("in_backlog")
+    stands = F.col("stands")
     facts = {
         "accepted_at": (F.min, F.when(accepted, at)),
+        "arrival_stands": (F.max, ((accepted & ~is_diverted) | forwarded) & stands),
+        "backlog_stands": (F.max, accepted & is_diverted & stands),
+        "seen_waiting": (F.max, F.col("in_backlog") & stands),
         "primary_at": (F.min, F.when(accepted & ~is_diverted, at)),
         "diverted_at": (F.max, F.when(accepted & is_diverted, at)),
         "queue_hash": (F.max, F.when(accepted & is_diverted, F.xxhash64("backlog_queue"))),
@@ -113,7 +112,6 @@ def _facts(steps: DataFrame) -> DataFrame:
         "expired": (F.max, dead & _flag("expired")),
         "possible_duplicate": (F.max, (accepted | forwarded) & _flag("possible_duplicate")),
         "seen_at": (F.min, F.when(seen, at)),
-        "seen_waiting_at": (F.max, F.when(F.col("in_backlog"), at)),
     }
     copy = [
         F.when(seen, F.coalesce("subscription", F.lit(""))).alias("subscription"),
@@ -127,14 +125,12 @@ def _facts(steps: DataFrame) -> DataFrame:
 
 
 def _audited(events: DataFrame) -> DataFrame:
-    """Until when each entity and backlog queue is audited: of a topic, until when all its subscriptions are."""
-    audits = events.where(F.col("event") == "audit.completed").groupBy(
-        F.lower("path").alias("audited_path"), "subscription"
-    )
+    """Since when each entity and backlog queue is audited: of a topic, since when all its subscriptions are."""
+    audits = events.where(F.col("event") == "audit.completed").groupBy(F.lower("path").alias("place"), "subscription")
     latest = audits.agg(F.max("since").alias("since"))
     whole = F.max(F.when(F.col("subscription").isNull(), F.col("since")))
     parts = F.min(F.when(F.col("subscription").isNotNull(), F.col("since")))
-    return latest.groupBy("audited_path").agg(F.greatest(whole, parts).alias("since"))
+    return latest.groupBy("place").agg(F.greatest(whole, parts).alias("audited_since"))
 
 
 def _backlog_queues(events: DataFrame) -> DataFrame:
@@ -149,13 +145,10 @@ def _backlog_queues(events: DataFrame) -> DataFrame:
 
 def _ends(known: DataFrame) -> DataFrame:
     seen, accepted, refused = _is("seen_at"), _is("accepted_at"), _is("refused_at")
-    has_word = _stands("primary_at", "audited_since") | _stands("forwarded_at", "audited_since")
-    dead = _is("dead_at")
-    seen_waiting = F.coalesce(F.col("seen_waiting_at") >= F.col("backlog_audited_since"), _is("seen_waiting_at"))
-    is_there = seen_waiting | _stands("diverted_at", "backlog_audited_since")
-    waits = _is("diverted_at") & ~_is("forwarded_at") & is_there
+    dead, seen_waiting = _is("dead_at"), F.col("seen_waiting")
+    waits = _is("diverted_at") & ~_is("forwarded_at") & (seen_waiting | F.col("backlog_stands"))
     status = (
-        F.when(accepted & (seen | has_word), DELIVERED)
+        F.when(accepted & (seen | F.col("arrival_stands")), DELIVERED)
         .when(accepted & dead & F.col("expired"), EXPIRED)
         .when(accepted & dead, DEAD_LETTERED)
         .when(accepted & waits, WAITING)
@@ -200,11 +193,6 @@ def _is(name: str) -> Column:
 
 def _flag(name: str) -> Column:
     return F.coalesce(F.col(name), F.lit(False))
-
-
-def _stands(at: str, audited_since: str) -> Column:
-    """The broker said so at that time, and no audit of later says otherwise."""
-    return _is(at) & F.coalesce(F.col(at) >= F.col(audited_since), F.lit(True))
 
 
 def _ended_at() -> Column:

@@ -38,6 +38,8 @@ EXPIRED_AFTER_SECONDS = 60
 ENTITIES, BACKLOG_QUEUES = 10, 10
 #: The first entity is a topic; each of its messages has a receipt from both.
 SUBSCRIPTIONS = ("audit", "billing")
+#: These are partitioned: their messages have keys, the first of which are busier than the others.
+PARTITIONED, KEYS, PARTITIONS = ("entity-1", "entity-2"), 60, 16
 BACKLOG_PATH = "contoso/x-servicebus-transfer/"
 #: monotonically_increasing_id counts up from 0 within a partition, in its lower bits.
 ROW_BITS = 33
@@ -45,7 +47,7 @@ STEP = (
     "event string, after double, path string, message_id string, backlog_queue string, seconds double, "
     "body_bytes long, possible_duplicate boolean, attempt long, waited_seconds double, reason string, "
     "description string, sequence_number long, subscription string, enqueued_after double, "
-    "delivery_count long, flush_seconds double"
+    "delivery_count long, flush_seconds double, key_hash string, partition long"
 )
 
 
@@ -137,7 +139,9 @@ def _steps(plan: Plan) -> Column:
     sent = F.greatest(i, F.lit(0)) / MESSAGES_PER_SECOND
     message = {"path": entity, "message_id": mid, "body_bytes": F.lit(1_000)}
     came = sent + WAITED_SECONDS
-    take = {"seconds": F.lit(0.01)}
+    partition = _partition(i)
+    key = {"key_hash": F.when(partition.isNotNull(), F.hex(F.xxhash64(_key(i)))), "partition": partition}
+    take = {"seconds": F.lit(0.01), **key}
     accepted = _step("send.accepted", sent, **message, **take, attempt=F.lit(1))
     twice = _step("send.accepted", sent, **message, **take, attempt=F.lit(2), possible_duplicate=F.lit(True))
     diverted = _step("send.accepted", sent, **message, **take, attempt=F.lit(2), backlog_queue=queue)
@@ -150,13 +154,15 @@ def _steps(plan: Plan) -> Column:
               reason=F.lit(reason), description=F.lit("planted"))
         for reason in ("TTLExpiredException", "DestinationRefused")
     ]  # fmt: skip
-    seen = _seen(sent, entity, mid, number=i * 2)
-    seen_later = _seen(came, entity, mid, number=i * 2)
+    # The top 16 bits of a sequence number are the partition that the message was found in.
+    number = i * 2 + F.shiftleft(F.coalesce(partition, F.lit(0)), 48)
+    seen = _seen(sent, entity, mid, number=number)
+    seen_later = _seen(came, entity, mid, number=number)
     outage = plan.outage()
     in_outage = (i >= outage.start) & (i < outage.stop)
     fates = {
         "lost": F.when(i % 2 == 0, F.array(accepted)).otherwise(F.array(diverted, forwarded)),
-        "duplicated": F.concat(F.array(twice), seen, F.array(_receipt(sent, entity, mid, number=i * 2 + 1))),
+        "duplicated": F.concat(F.array(twice), seen, _seen(sent, entity, mid, number=number + 1)),
         "waiting": F.array(diverted, waits),
         "expired": F.array(diverted, dead[0]),
         "dead_lettered": F.array(diverted, dead[1]),
@@ -168,6 +174,17 @@ def _steps(plan: Plan) -> Column:
             steps = steps.when((rank >= ranks.start) & (rank < ranks.stop), fates[fate])
     steps = steps.when(in_outage, F.concat(F.array(diverted, forwarded), seen_later))
     return steps.otherwise(F.concat(F.array(accepted), seen))
+
+
+def _key(i: Column) -> Column:
+    """The square of an even spread: low numbers come more often."""
+    spread = F.pmod(F.xxhash64(i), F.lit(1_000)) / 1_000
+    return F.concat(F.lit("key-"), F.floor(spread * spread * KEYS).cast("string"))
+
+
+def _partition(i: Column) -> Column:
+    is_partitioned = F.concat(F.lit("entity-"), (i % ENTITIES).cast("string")).isin(*PARTITIONED)
+    return F.when(is_partitioned, F.crc32(_key(i).cast("binary")) % PARTITIONS)
 
 
 def _seen(after: Column, entity: Column, mid: Column, *, number: Column) -> Column:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import shutil
 import sys
@@ -20,10 +19,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline import report as page
 from pipeline.cost_report import costs_of
 from pipeline.costs import Usage
 from pipeline.errors import PipelineError
-from pipeline.instances import counted_once, instances
+from pipeline.instances import counted_once
 from pipeline.output import MARK, appears_whole, checked_output
 from pipeline.prices import Prices, default_prices
 from pipeline.proof import proof
@@ -41,19 +41,33 @@ from pipeline.tables import SHOWN_ROWS_MAX, TABLES
 
 ERROR_CHARS_MAX = 400
 STAGED = ".staged"
+PAGE = "report.html"
 #: Spark leaves it in a folder that it wrote whole.
 SUCCESS = "_SUCCESS"
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
-    events: str
-    out: str
+class Wanted:
+    """What a report should hold."""
+
     #: Lines of another version are kept aside, and the proof has a hole, instead of an error.
     allow_unknown_versions: bool = False
     #: What things cost; None: the prices that come with the pipeline.
     prices: Prices | None = None
+    #: Only these tables, and no page; None: everything.
+    tables: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        if unknown := sorted((self.tables or frozenset()) - TABLES.keys()):
+            raise PipelineError(f"there is no table {unknown[0]}; there are {', '.join(TABLES)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    events: str
+    out: str
+    wanted: Wanted = Wanted()
 
     def check(self) -> Path:
         published_files(self.events)
@@ -106,9 +120,9 @@ def report(spark: SparkSession, options: ReportOptions, say: Say) -> dict[str, A
             read_lines(spark, options.events).write.parquet(staged[0])
         lines = read_compacted(spark, *staged, *([options.events] if has_parquet else []))
         facts = {"unpublished_files": unpublished_files(options.events)}
-        summary = write_report(spark, lines, writing, facts, options.allow_unknown_versions, say, options.prices)
+        summary = write_report(spark, lines, writing, facts, options.wanted, say)
         shutil.rmtree(writing / STAGED, ignore_errors=True)
-    say(f"{target}/report.html  {summary['proof']['sentence']}")
+    say(f"{target}  {summary['proof']['sentence'] if 'proof' in summary else ''}")
     return summary
 
 
@@ -123,40 +137,57 @@ def compact(spark: SparkSession, options: CompactOptions, say: Say) -> dict[str,
 
 
 def write_report(
-    spark: SparkSession,
-    lines: DataFrame,
-    folder: Path,
-    facts: Mapping[str, int],
-    allow_unknown_versions: bool,
-    say: Say,
-    prices: Prices | None = None,
+    spark: SparkSession, lines: DataFrame, folder: Path, facts: Mapping[str, int], wanted: Wanted, say: Say
 ) -> dict[str, Any]:
-    """All tables, the page and the summary of what was read, into an empty folder."""
-    quarantined = _set_aside(lines, folder, allow_unknown_versions)
-    summary: dict[str, Any] = {"quarantined_lines": quarantined, **facts}
-    shown: dict[str, list[dict[str, Any]]] = {}
+    """The tables, the page and the summary of what was read, into an empty folder."""
+    quarantined = _set_aside(lines, folder, wanted.allow_unknown_versions)
     events = events_of(lines)
-    for name, table in {"instances": TABLES["instances"], **TABLES}.items():
-        say(f"table {name}")
-        place = str(folder / "tables" / name)
-        (instances if name == "instances" else table.build)(events).write.parquet(place)
-        written = spark.read.parquet(place)
-        summary |= table.summarise(written) if table.summarise else {}
-        chosen = table.shown(written) if table.shown else written
-        shown[name] = [row.asDict(recursive=True) for row in chosen.limit(SHOWN_ROWS_MAX).collect()]
-        if name == "instances" and not summary["events"]:
-            raise PipelineError(f"there are no records to report on: {quarantined} lines, none of them a record")
-        if name == "instances" and summary["repeated_records"]:
-            say(f"{summary['repeated_records']:,} records are there twice and count once")
-            events = counted_once(events)
-    summary["proof"] = proof(summary)
-    summary["costs"] = costs_of(Usage(**summary["usage"]), prices or default_prices())
+    say("table instances")
+    summary, writers = _write_table(spark, "instances", events, folder)
+    if not summary["events"]:
+        raise PipelineError(f"there are no records to report on: {quarantined} lines, none of them a record")
+    if summary["repeated_records"]:
+        say(f"{summary['repeated_records']:,} records are there twice and count once")
+        events = counted_once(events)
+    summary = {"quarantined_lines": quarantined, **facts, **summary}
+    shown = {"instances": writers}
+    for name in TABLES:
+        if name not in shown and (wanted.tables is None or name in wanted.tables):
+            say(f"table {name}")
+            part, shown[name] = _write_table(spark, name, events, folder)
+            summary |= part
+    if "deliveries" in shown:
+        summary["proof"] = proof(summary)
+    if "usage" in summary:
+        summary["costs"] = costs_of(Usage(**summary["usage"]), wanted.prices or default_prices())
     plain = json.loads(json.dumps(summary, default=_plain))
-    if importlib.util.find_spec("pipeline.report"):
-        page = importlib.import_module("pipeline.report").render(plain, shown)
-        (folder / "report.html").write_text(page, encoding="utf-8")
+    if wanted.tables is None:
+        (folder / PAGE).write_text(page.render(plain, shown), encoding="utf-8")
     (folder / MARK).write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
     return summary
+
+
+def _write_table(
+    spark: SparkSession, name: str, events: DataFrame, folder: Path
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the table adds to the summary, and the rows that people are shown."""
+    table, place = TABLES[name], str(folder / "tables" / name)
+    _built(spark, name, events, folder).write.parquet(place)
+    written = spark.read.parquet(place)
+    shown = (table.shown(written) if table.shown else written).limit(SHOWN_ROWS_MAX)
+    summary = table.summarise(written) if table.summarise else {}
+    return dict(summary), [row.asDict(recursive=True) for row in shown.collect()]
+
+
+def _built(spark: SparkSession, name: str, events: DataFrame, folder: Path) -> DataFrame:
+    """The table, of what it needs: read back where that is written, worked out where it is not wanted itself."""
+    table = TABLES[name]
+    places = [(need, folder / "tables" / need) for need in table.needs]
+    needed = [
+        spark.read.parquet(str(place)) if place.exists() else _built(spark, need, events, folder)
+        for need, place in places
+    ]
+    return table.build(events, *needed)
 
 
 def _set_aside(lines: DataFrame, folder: Path, allow_unknown_versions: bool) -> int:

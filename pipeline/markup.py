@@ -11,6 +11,9 @@ from typing import Any
 #: Widths that charts are drawn for; the page's CSS shows the one that fits.
 WIDE, NARROW = 992, 340
 CELL_CHARS_MAX = 160
+TITLE_CHARS_MAX = 1_000
+#: A text of so many characters is not broken into lines.
+SHORT_CHARS_MAX = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +29,7 @@ class Column:
 def table(columns: Sequence[Column], rows: Sequence[dict[str, Any]], *, label: str, of: int, where: str) -> str:
     """The rows, and how many of `of` are not shown and where they are."""
     head = "".join(f'<th scope="col"{_class(one.number, "")}>{escape(one.head)}</th>' for one in columns)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{_class(one.number, one.style(row))}>{_cell(one.text(row))}</td>" for one in columns)
-        + "</tr>"
-        for row in rows
-    )
+    body = "".join("<tr>" + "".join(_cell(one, row) for one in columns) + "</tr>" for row in rows)
     missing = of - len(rows)
     note = f'<p class="cut">{missing:,} more are not shown: {escape(where)}.</p>' if missing > 0 else ""
     return (
@@ -45,10 +43,12 @@ def _class(number: bool, style: str) -> str:
     return f' class="{escape(names)}"' if names else ""
 
 
-def _cell(text: str) -> str:
-    if len(text) <= CELL_CHARS_MAX:
-        return escape(text)
-    return f'<span title="{escape(text[:1000])}">{escape(text[: CELL_CHARS_MAX - 1])}…</span>'
+def _cell(column: Column, row: dict[str, Any]) -> str:
+    text = column.text(row)
+    short = "plain" if len(text) <= SHORT_CHARS_MAX else ""
+    shown = escape(text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…")
+    whole = "" if len(text) <= CELL_CHARS_MAX else f' title="{escape(text[:TITLE_CHARS_MAX])}"'
+    return f"<td{_class(column.number, f'{short} {column.style(row)}'.strip())}{whole}>{shown}</td>"
 
 
 def section(name: str, title: str, lead: str, *parts: str) -> str:

@@ -23,7 +23,7 @@ _LANE = ("entity", "key")
 _OUTAGE = (*_LANE, "started_at")
 
 
-def outages(lines: DataFrame, events: DataFrame, stayed: DataFrame) -> DataFrame:
+def outages(events: DataFrame, lines: DataFrame, stayed: DataFrame) -> DataFrame:
     """One row for each outage of `time_line`. Of a key that is watched on its own, sends are not told apart: null."""
     found = _episodes(lines)
     measured = _measured(found, events)

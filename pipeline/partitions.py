@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.backlog import stays
 from pipeline.entities import entity, is_event
 
 PARTITIONS = 16
@@ -42,7 +41,7 @@ def partition_load(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def partition_keys(events: DataFrame) -> DataFrame:
+def partition_keys(events: DataFrame, stayed: DataFrame) -> DataFrame:
     """One row for each key of an entity: its partition, how much of the entity it is, and what befell its order.
 
     `partitions_seen` above 1 contradicts the service's promise. `diverted` messages of a key come home later than
@@ -64,7 +63,7 @@ def partition_keys(events: DataFrame) -> DataFrame:
         )
     )
     return (
-        keys.join(_overtaken(events), ["entity", "key_hash"], "left")
+        keys.join(_overtaken(events, stayed), ["entity", "key_hash"], "left")
         .na.fill(0, ["overtaken"])
         .withColumn(
             "order_risk",
@@ -73,7 +72,7 @@ def partition_keys(events: DataFrame) -> DataFrame:
     )
 
 
-def partition_skew(load: DataFrame, keys: DataFrame) -> DataFrame:
+def partition_skew(_: DataFrame, load: DataFrame, keys: DataFrame) -> DataFrame:
     """One row for each partitioned entity. `skew` is the hottest partition over the mean: 1 is even, 16 all in one."""
     by_load = load.groupBy("entity", "basis").agg(
         F.sum("messages").alias("messages"),
@@ -141,11 +140,11 @@ def _messages(events: DataFrame) -> DataFrame:
     )
 
 
-def _overtaken(events: DataFrame) -> DataFrame:
+def _overtaken(events: DataFrame, stayed: DataFrame) -> DataFrame:
     """entity, key_hash, overtaken. Walks through each key's messages in time and counts what is in the backlog."""
     keyed = events.where(is_event("send.accepted") & F.col("key_hash").isNotNull()).withColumn("entity", entity())
     of_message = keyed.where(F.col("backlog_queue").isNotNull()).select("entity", "message_id", "key_hash").distinct()
-    diverted = stays(events).join(of_message, ["entity", "message_id"])
+    diverted = stayed.join(of_message, ["entity", "message_id"])
     key = ("entity", "key_hash")
     direct = keyed.where(F.col("backlog_queue").isNull()).join(of_message.select(*key).distinct(), [*key], "left_semi")
     walk = (

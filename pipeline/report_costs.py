@@ -10,6 +10,7 @@ from pipeline.axes import count_text, seconds_text, share_text
 from pipeline.charts import Bar, bars
 from pipeline.markup import Column, bullets, figure, paragraph, section, table, tile
 
+BARS_MAX = 10
 _STYLES = {"normal": "primary", "failover": "backlog", "standing": "standing"}
 _LEGEND = (
     ("primary", "every message"),
@@ -78,6 +79,7 @@ def _headline(found: Mapping[str, Any], currency: str) -> str:
 def _stages(found: Mapping[str, Any], currency: str) -> str:
     stages: Sequence[dict[str, Any]] = [one for one in found["stages"] if float(one["quantity"])]
     ranked = sorted(stages, key=lambda one: -float(one["money"]))
+    rest = len(ranked) - BARS_MAX
     rows = [
         Bar(
             name=one["name"],
@@ -85,10 +87,11 @@ def _stages(found: Mapping[str, Any], currency: str) -> str:
             style=_STYLES[one["phase"]],
             text=f"{money_text(float(one['money']), currency)}",
         )
-        for one in ranked
+        for one in ranked[:BARS_MAX]
     ]
     title = "Money by stage"
-    chart = figure(title, lambda width: bars(width, title, rows), _LEGEND) if rows else ""
+    note = f"{rest} more, none of them above {rows[-1].text}, are in the table." if rest > 0 else ""
+    chart = figure(title, lambda width: bars(width, title, rows), _LEGEND, note) if rows else ""
     columns = (
         Column(head="stage", text=lambda row: str(row["name"]), style=lambda row: "long"),
         Column(head="quantity", text=_quantity, number=True),
@@ -102,8 +105,10 @@ def _stages(found: Mapping[str, Any], currency: str) -> str:
     )
     listed = table(columns, found["stages"], label="Stages", of=len(found["stages"]), where="")
     share = found.get("measured_share")
-    note = f"{share_text(share)} of the operations were counted in the records; the rest is assumed." if share else ""
-    return chart + "<h3>The arithmetic</h3>" + listed + (paragraph(note, "note") if note else "")
+    counted = (
+        f"{share_text(share)} of the operations were counted in the records; the rest is assumed." if share else ""
+    )
+    return chart + "<h3>The arithmetic</h3>" + listed + (paragraph(counted, "note") if counted else "")
 
 
 def _quantity(row: Mapping[str, Any]) -> str:
@@ -118,7 +123,7 @@ def _unit_price(row: Mapping[str, Any]) -> str:
 def _what_if(found: Mapping[str, Any], currency: str) -> str:
     recorded = float(found["what_if"][0]["money"])
     columns = (
-        Column(head="", text=lambda row: str(row["name"]), style=lambda row: "long"),
+        Column(head="with", text=lambda row: str(row["name"]), style=lambda row: "long"),
         Column(head="tier", text=lambda row: str(row["tier"])),
         Column(head="backlog queues", text=lambda row: count_text(row["queues"]), number=True),
         Column(head="ping every", text=lambda row: seconds_text(row["ping_interval_seconds"]), number=True),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeline.axes import count_text, moment_text, seconds_text, share_text
-from pipeline.charts import Frame, Series, Span, line, stacked_area, time_line
+from pipeline.axes import count_text, moment_text, seconds_text, seconds_tick, share_text, short_moment_text
+from pipeline.charts import POINTS_MAX, Frame, Series, Span, Texts, line, stacked_area, time_line
 from pipeline.markup import Column, figure, paragraph, seconds_of, section, table
 
 Rows = Sequence[dict[str, Any]]
@@ -17,6 +17,7 @@ BUSIEST_MAX = 3
 DRAINS_MAX = 5
 ENTITIES_MAX = 40
 _STATES = (("available", "available"), ("suspect", "suspect"), ("unavailable", "unavailable: sends go to the backlog"))
+_SECONDS = Texts(value=seconds_text, tick=seconds_tick)
 _STYLES = ("one", "two", "three", "four", "five")
 
 
@@ -81,7 +82,7 @@ def _ended(row: dict[str, Any]) -> str:
 
 _OUTAGE_COLUMNS = (
     Column(head="entity", text=lane_name),
-    Column(head="began", text=lambda row: moment_text(seconds_of(row["started_at"])), style=lambda row: "plain"),
+    Column(head="began", text=lambda row: short_moment_text(seconds_of(row["started_at"]))),
     Column(head="lasted", text=_ended, number=True, style=lambda row: "" if row["ended_at"] is not None else "bad"),
     Column(head="to notice", text=lambda row: seconds_text(row["seconds_to_detect"]), number=True),
     Column(
@@ -91,17 +92,17 @@ _OUTAGE_COLUMNS = (
     ),
     Column(head="to go back", text=lambda row: seconds_text(row["seconds_to_fail_back"]), number=True),
     Column(head="to drain", text=lambda row: seconds_text(row["seconds_to_drain"]), number=True),
+    Column(head="sends succeeded", text=lambda row: share_text(row["availability"]), number=True),
+    Column(head="refused", text=lambda row: count_text(row["refused"]), number=True),
     Column(head="diverted", text=lambda row: count_text(row["diverted"]), number=True),
     Column(
-        head="still waiting",
+        head="waiting",
         text=lambda row: count_text(row["still_waiting"]),
         number=True,
         style=lambda row: "warn" if row["still_waiting"] else "",
     ),
-    Column(head="refused", text=lambda row: count_text(row["refused"]), number=True),
-    Column(head="sends that succeeded", text=lambda row: share_text(row["availability"]), number=True),
-    Column(head="slowest 1 %", text=lambda row: seconds_text(row["p99"]), number=True),
-    Column(head="why", text=lambda row: str(row["reason"] or "–"), style=lambda row: "long dim"),
+    Column(head="99 % within", text=lambda row: seconds_text(row["p99"]), number=True),
+    Column(head="why", text=lambda row: str(row["reason"] or "–"), style=lambda row: "dim"),
 )
 
 
@@ -178,7 +179,7 @@ def _latency(frame: Frame, entity: str, rows: Rows) -> str:
     title = f"{entity}: how long a send took"
     return figure(
         title,
-        lambda pixels: line(replace(frame, width=pixels), title, series, seconds_text, log=True),
+        lambda pixels: line(replace(frame, width=pixels), title, series, _SECONDS, log=True),
         [(style, text) for style, _, text in names],
         "The scale is logarithmic. No line: no sends.",
     )
@@ -188,9 +189,10 @@ def _filled(frame: Frame, rows: Rows, width: float) -> list[tuple[float, dict[st
     """Every step from the first to the last, also those in which nothing was sent."""
     by_time = {round(seconds_of(row["bucket"]) or 0.0): row for row in rows}
     first, last = min(by_time), max(by_time)
-    steps = int((last - first) // width) + 1
-    times = [round(first + index * width) for index in range(steps)]
-    return [(max(float(at), frame.start), by_time.get(at)) for at in times]
+    # One more than the last, where the records go on: nothing was sent there.
+    steps = int((last - first) // width) + 2
+    times = [round(first + index * width) for index in range(min(steps, POINTS_MAX))]
+    return [(max(float(at), frame.start), by_time.get(at)) for at in times if at < frame.end or at == first]
 
 
 # -- the backlog

@@ -98,7 +98,7 @@ _KEY_COLUMNS = (
     Column(head="overtaken", text=lambda row: count_text(row["overtaken"]), number=True),
     Column(
         head="order",
-        text=lambda row: {"overtaken": "broken", "delayed": "kept, delayed"}.get(row["order_risk"], "kept"),
+        text=lambda row: "–" if row["order_risk"] == "none" else str(row["order_risk"]),
         style=lambda row: "plain bad" if row["order_risk"] == "overtaken" else "plain",
     ),
 )

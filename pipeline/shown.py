@@ -1,4 +1,4 @@
-"""Tables as the job builds them, from events alone; what the summary says of each, and what people are shown."""
+"""What of each table people are shown, and what the summary says of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.backlog import drain_curve, stays
-from pipeline.outages import outages
-from pipeline.partitions import partition_keys, partition_load, partition_skew
-from pipeline.time_line import time_line
 from pipeline.usage import usage_of
 
 #: Lanes of the time line, entities of the charts by time, and partitioned entities that the page may be handed.
@@ -25,19 +21,12 @@ KEYS_MAX = 200
 OUTAGES_MAX = 200
 
 
-def outages_of(events: DataFrame) -> DataFrame:
-    return outages(time_line(events), events, stays(events))
-
-
-def drain_of(events: DataFrame) -> DataFrame:
-    return drain_curve(stays(events), events)
-
-
-def skew_of(events: DataFrame) -> DataFrame:
-    return partition_skew(partition_load(events), partition_keys(events))
-
-
 # -- what people are shown
+
+
+def nothing(table: DataFrame) -> DataFrame:
+    """Of a table that others are made of."""
+    return table.limit(0)
 
 
 def troubled_lanes(table: DataFrame) -> DataFrame:

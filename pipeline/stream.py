@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.errors import PipelineError
-from pipeline.job import Say, one_line_errors, utc, write_report
+from pipeline.job import Say, Wanted, one_line_errors, utc, write_report
 from pipeline.kept import UNMERGED_MAX, Kept, Note, Span, check_owner
 from pipeline.output import appears_whole, checked_output
 from pipeline.reading import published_files, read_compacted, stream_lines, unpublished_files
@@ -26,6 +26,8 @@ from pipeline.schemas import LATE
 
 FILES_AT_ONCE = 1_000
 KEEP = timedelta(days=7)
+#: A live view goes on past records of another version, and says so.
+LIVE = Wanted(allow_unknown_versions=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,7 @@ class StreamOptions:
     every: timedelta | None = None
     keep: timedelta = KEEP
     files_at_once: int = FILES_AT_ONCE
+    wanted: Wanted = LIVE
 
     def check(self) -> Path:
         if self.keep <= timedelta(0) or self.files_at_once < 1 or (self.every and self.every <= timedelta(0)):
@@ -160,8 +163,8 @@ class LiveReport:
         }
         with appears_whole(self._target) as writing:
             self._write_late(writing)
-            self.summary = write_report(self._spark, lines, writing, facts, True, self._say)
-        self._say(self.summary["proof"]["sentence"])
+            self.summary = write_report(self._spark, lines, writing, facts, self._options.wanted, self._say)
+        self._say(self.summary["proof"]["sentence"] if "proof" in self.summary else f"{self._target}")
         return self.summary
 
     def _write_late(self, writing: Path) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.backlog import stays, waiting_by_queue
+from pipeline.backlog import waiting_by_queue
 from pipeline.costs import STEP_BYTES, Usage
 from pipeline.entities import is_event, seconds_between
 
 
-def usage(events: DataFrame) -> DataFrame:
+def usage(events: DataFrame, stayed: DataFrame) -> DataFrame:
     """One row with the fields of `pipeline.costs.Usage`."""
     by_instance = events.groupBy("instance").agg(seconds_between(F.min("at"), F.max("at")).alias("instance_seconds"))
     instances = by_instance.agg(F.coalesce(F.sum("instance_seconds"), F.lit(0.0)).alias("instance_seconds"))
-    waiting = waiting_by_queue(stays(events), events).agg(
+    waiting = waiting_by_queue(events, stayed).agg(
         F.coalesce(F.sum("waiting_seconds"), F.lit(0.0)).alias("waiting_queue_seconds"),
         F.count(F.lit(1)).alias("queues_used"),
     )

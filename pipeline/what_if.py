@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from pipeline.axes import seconds_text
 from pipeline.costs import (
     HOURS_PER_MONTH,
     Assumptions,
@@ -52,9 +53,12 @@ def as_recorded(usage: Usage, assumed: Assumptions, tier: Tier) -> Scenario:
 
 def scenarios(recorded: Scenario) -> tuple[Scenario, ...]:
     """The recorded one, and each with one thing changed."""
-    queues = [replace(recorded, name=f"{count} backlog queues", queues=count) for count in QUEUE_COUNTS]
+    queues = [
+        replace(recorded, name=f"{count} backlog queue{'s' if count > 1 else ''}", queues=count)
+        for count in QUEUE_COUNTS
+    ]
     pings = [
-        replace(recorded, name=f"a ping every {seconds} s", ping_interval_seconds=float(seconds))
+        replace(recorded, name=f"a ping every {seconds_text(seconds)}", ping_interval_seconds=float(seconds))
         for seconds in PING_INTERVALS_S
     ]
     tiers = [replace(recorded, name=f"{tier.value.capitalize()} tier", tier=tier) for tier in Tier]

@@ -233,6 +233,8 @@ class AuditCompleted:
     path: EntityPath
     since: datetime
     messages: int
+    #: Of a topic, the one that was audited; it counts as audited once each that was audited at all is.
+    subscription: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

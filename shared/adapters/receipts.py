@@ -56,10 +56,15 @@ class Receipts:
             )
         )
 
-    def audited(self, path: str, *, since: datetime) -> None:
-        messages = self._seen[path]
+    def audited(self, path: str, *, since: datetime, subscription: str | None = None) -> None:
         self._writer.emit(
-            AuditCompleted(at=self._clock.now(), path=EntityPath(path), since=since, messages=messages)
+            AuditCompleted(
+                at=self._clock.now(),
+                path=EntityPath(path),
+                since=since,
+                messages=self._seen[path],
+                subscription=subscription,
+            )
         )
 
     async def audit(self, path: str, receiver: ServiceBusReceiver, *, subscription: str | None = None) -> int:
@@ -68,7 +73,7 @@ class Receipts:
         while seen < AUDIT_MESSAGES_MAX:
             batch = await receiver.peek_messages(PEEK_AT_ONCE_MAX, sequence_number=after)
             if not batch:
-                self.audited(path, since=since)
+                self.audited(path, since=since, subscription=subscription)
                 return seen
             for message in batch:
                 self.received(path, message, subscription=subscription)

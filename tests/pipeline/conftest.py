@@ -15,6 +15,8 @@ from tests.support.optional import unavailable
 FOLDER = Path(__file__).parent
 #: Starts sooner, and small data never gets hot enough for the second compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: The first test of a run waits for Spark to start as well, on a busy machine for a minute.
+SECONDS_MAX = 300
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -30,6 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")

@@ -137,11 +137,11 @@ def compute(events: DataFrame) -> Tables:
     lines, stayed = time_line(events).localCheckpoint(), stays(events).localCheckpoint()
     return Tables(
         lines=collected(lines),
-        outages=collected(outages(lines, events, stayed)),
+        outages=collected(outages(events, lines, stayed)),
         sends=collected(sends(events)),
         by_time=collected(sends_by_time(events)),
-        drain=collected(drain_curve(stayed, events)),
-        waiting=collected(waiting_by_queue(stayed, events)),
+        drain=collected(drain_curve(events, stayed)),
+        waiting=collected(waiting_by_queue(events, stayed)),
     )
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.generate import GenerateOptions, generate
-from pipeline.job import ReportOptions, report
+from pipeline.job import ReportOptions, Wanted, report
 from pipeline.plan import Faults, Plan
 from pipeline.stream import StreamOptions, stream
 from tests.support.app_process import ROOT
@@ -25,6 +25,7 @@ FAULTS = Faults(lost=2, duplicated=3, waiting=4, expired=1, dead_lettered=2, lat
 FILES = 4
 KILL_SECONDS_MAX = 100
 POLL_SECONDS = 0.02
+WANTED = Wanted(allow_unknown_versions=True, tables=frozenset({"deliveries"}))
 
 
 def silent(_: str) -> None:
@@ -71,12 +72,16 @@ def test_the_live_view_equals_the_report_also_after_a_kill_and_says_what_came_to
     events = tmp_path / "events"
     shutil.copytree(made / "events", events)
     options = StreamOptions(
-        events=str(events), out=str(tmp_path / "live"), checkpoint=str(tmp_path / "state"), files_at_once=1
+        events=str(events),
+        out=str(tmp_path / "live"),
+        checkpoint=str(tmp_path / "state"),
+        files_at_once=1,
+        wanted=WANTED,
     )
     kill_in_the_middle(options)
     assert not (tmp_path / "live").exists()
     live = stream(spark, options, silent)
-    batch = report(spark, ReportOptions(events=str(events), out=str(tmp_path / "report")), silent)
+    batch = report(spark, ReportOptions(events=str(events), out=str(tmp_path / "report"), wanted=WANTED), silent)
     assert table(spark, tmp_path / "report") == table(spark, tmp_path / "live")
     assert batch["proof"] == live["proof"]
     assert (995, 2, 0) == (live["accepted"], live["lost"], live["late_rows"])

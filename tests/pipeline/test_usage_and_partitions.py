@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.backlog import stays
 from pipeline.costs import Usage
 from pipeline.partitions import partition_keys, partition_load, partition_skew
 from pipeline.usage import usage, usage_of
@@ -59,8 +60,8 @@ STORIES = {
 def tables(spark: SparkSession) -> dict[str, list[Row]]:
     told = [one for path, events in STORIES.items() for one in story(path, *events)]
     events = frame(spark, *told).localCheckpoint()
-    load, keys = partition_load(events).localCheckpoint(), partition_keys(events).localCheckpoint()
-    frames = {"load": load, "keys": keys, "skew": partition_skew(load, keys)}
+    load, keys = partition_load(events).localCheckpoint(), partition_keys(events, stays(events)).localCheckpoint()
+    frames = {"load": load, "keys": keys, "skew": partition_skew(events, load, keys)}
     return {name: [row.asDict() for row in table.collect()] for name, table in frames.items()}
 
 
@@ -155,10 +156,10 @@ def test_usage_counts_everything_that_is_billed(spark: SparkSession) -> None:
         queues_used=1,
         backlog_queue_count=3,
         ping_interval_seconds=30.0,
-    ) == usage_of(usage(events))
+    ) == usage_of(usage(events, stays(events)))
 
 
 def test_no_events_are_no_usage_and_no_partitions(spark: SparkSession) -> None:
     nothing = frame(spark)
-    assert Usage() == usage_of(usage(nothing))
+    assert Usage() == usage_of(usage(nothing, stays(nothing)))
     assert [] == rows(partition_load(nothing), "entity")

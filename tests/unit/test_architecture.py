@@ -35,6 +35,13 @@ class Layer:
 CORE = ("shared.domain", "shared.errors")
 CONTRACTS = (*CORE, "shared.ports", "shared.telemetry_events")
 TOOLS = ("shared.bounded",)
+FRAMES = tuple(f"pyspark.sql.{name}" for name in ("Column", "DataFrame", "Window", "functions", "types"))
+# fmt: off
+PURE_TABLES = (
+    "backlog", "buckets", "cost_report", "costs", "deliveries", "entities", "instances", "outages", "partitions",
+    "proof", "schemas", "shown", "tables", "time_line", "usage", "what_if",
+)
+# fmt: on
 FUNCTIONS_SDK = ("azure.functions", "azure.durable_functions")
 LAYERS = {
     "shared.errors": Layer(stdlib=PURE),
@@ -55,7 +62,9 @@ LAYERS = {
         ours=(*CORE, "shared.composition", "shared.services", "shared.version", "functions"), others=FUNCTIONS_SDK
     ),
     "function_app": Layer(ours=("functions",), others=FUNCTIONS_SDK),
-    "pipeline": Layer(ours=("shared.telemetry_events", "pipeline"), others=ANY),
+    # Frames in, frames out: no session, no files, no clock.
+    **{f"pipeline.{name}": Layer(ours=("pipeline",), others=FRAMES, stdlib=PURE) for name in PURE_TABLES},
+    "pipeline": Layer(ours=("shared.telemetry_events", "shared.domain", "pipeline"), others=ANY),
     "local.broker": Layer(ours=("local.broker",), others=ANY),
     "local.demo": Layer(ours=("local", "shared.adapters.receipts", "shared.bounded"), others=ANY),
     "local": Layer(ours=("local",), others=ANY),
@@ -129,6 +138,12 @@ def test_every_module_imports_only_what_its_layer_may_import() -> None:
         ("function_app.py", "import shared.settings", "function_app imports shared.settings"),
         ("local/broker/server.py", "import shared.domain", "local.broker.server imports shared.domain"),
         ("pipeline/job.py", "import shared.settings", "pipeline.job imports shared.settings"),
+        (
+            "pipeline/deliveries.py",
+            "from pyspark.sql import SparkSession",
+            "pipeline.deliveries imports pyspark.sql.SparkSession",
+        ),
+        ("pipeline/deliveries.py", "import pathlib", "pipeline.deliveries imports pathlib"),
     ],
 )
 def test_a_forbidden_import_is_found(tmp_path: Path, module: str, line: str, complaint: str) -> None:

@@ -174,8 +174,8 @@ def test_scenarios_change_one_thing_each_and_leave_out_what_is_recorded() -> Non
     # fmt: off
     assert [
         "as recorded",
-        "1 backlog queues", "5 backlog queues", "20 backlog queues", "50 backlog queues",
-        "a ping every 1 s", "a ping every 10 s", "a ping every 300 s", "a ping every 1800 s",
+        "1 backlog queue", "5 backlog queues", "20 backlog queues", "50 backlog queues",
+        "a ping every 1 s", "a ping every 10 s", "a ping every 5 min", "a ping every 30 min",
         "Basic tier", "Premium tier",
     ] == [one.name for one in listed]
     # fmt: on
