@@ -35,7 +35,9 @@ TRANSFER = "/x-servicebus-transfer/"
 LOST_IDS_MAX = 1_000
 
 _KEY = ["path", "message_id"]
-_STEPS = ("send.accepted", "send.refused", "syphon.forwarded", "syphon.dead-lettered", "message.received")
+_STEPS = (
+    "send.accepted", "send.refused", "syphon.forwarded", "syphon.in-doubt", "syphon.dead-lettered", "message.received",
+)  # fmt: skip
 
 
 def deliveries(events: DataFrame) -> DataFrame:
@@ -92,6 +94,7 @@ def _facts(steps: DataFrame) -> DataFrame:
     event, at, is_diverted = F.col("event"), F.col("at"), F.col("backlog_queue").isNotNull()
     accepted, forwarded = event == "send.accepted", event == "syphon.forwarded"
     refused, dead = event == "send.refused", event == "syphon.dead-lettered"
+    in_doubt = event == "syphon.in-doubt"
     seen = (event == "message.received") & ~F.col("in_backlog")
     stands = F.col("stands")
     facts = {
@@ -110,7 +113,7 @@ def _facts(steps: DataFrame) -> DataFrame:
         "forward_waited": (F.min, F.when(forwarded, F.col("waited_seconds"))),
         "dead_at": (F.max, F.when(dead, at)),
         "expired": (F.max, dead & _flag("expired")),
-        "possible_duplicate": (F.max, (accepted | forwarded) & _flag("possible_duplicate")),
+        "possible_duplicate": (F.max, in_doubt | ((accepted | forwarded) & _flag("possible_duplicate"))),
         "seen_at": (F.min, F.when(seen, at)),
     }
     copy = [

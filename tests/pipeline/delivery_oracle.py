@@ -11,11 +11,14 @@ from shared.telemetry_events import (
     AuditCompleted,
     DeadLettered,
     Forwarded,
+    ForwardInDoubt,
     MessageReceived,
     SendAccepted,
     SendRefused,
     TelemetryEvent,
 )
+
+STEPS = (SendAccepted, SendRefused, Forwarded, ForwardInDoubt, MessageReceived, DeadLettered)
 
 
 class End(NamedTuple):
@@ -50,7 +53,7 @@ def ends(events: list[TelemetryEvent]) -> dict[tuple[str, str], End]:
         if isinstance(event, SendAccepted) and event.backlog_queue is not None:
             homes[event.backlog_queue.lower(), event.message_id].add(event.path.lower())
     for event in events:
-        if not isinstance(event, SendAccepted | SendRefused | Forwarded | MessageReceived | DeadLettered):
+        if not isinstance(event, STEPS):
             continue
         if event.path is None or "/x-servicebus-transfer/" in event.path:
             place = event.path or event.backlog_queue
@@ -93,7 +96,8 @@ def end(events: list[Any], since: dict[str, datetime]) -> End:
     for event in seen:
         numbers[event.subscription].add(event.sequence_number)
     copies = max((len(found) for found in numbers.values()), default=0)
-    possible = any(event.possible_duplicate for event in [*accepts, *forwards])
+    in_doubt = any(isinstance(event, ForwardInDoubt) for event in events)
+    possible = in_doubt or any(event.possible_duplicate for event in [*accepts, *forwards])
     primary = len(accepts) > len(diverted)
     return End(
         status=status,

@@ -17,6 +17,7 @@ from shared.telemetry_events import (
     AuditCompleted,
     DeadLettered,
     Forwarded,
+    ForwardInDoubt,
     MessageReceived,
     SendAccepted,
     SendRefused,
@@ -61,6 +62,9 @@ def story(draw: st.DrawFn, number: int) -> list[TelemetryEvent]:
         st.builds(
             Forwarded, at=TIMES, path=entity, message_id=mid, backlog_queue=queue, waited_seconds=st.just(60.0),
             possible_duplicate=FLAG,
+        ),
+        st.builds(
+            ForwardInDoubt, at=TIMES, path=entity, message_id=mid, backlog_queue=queue, failure=st.just("time-out")
         ),
         st.builds(
             DeadLettered, at=TIMES, message_id=mid, backlog_queue=queue, reason=reasons, description=st.just(""),
