@@ -40,8 +40,8 @@ def app(pair: PairOnBroker, *, syphon: bool) -> composition.Runtime:
         ENABLE_SYPHON=str(syphon).lower(),
         BACKLOG_QUEUE_COUNT=str(QUEUES),
         FAILOVER_INTERVAL="PT0S",
-        PRIMARY_ATTEMPT_TIMEOUT="PT2S",
-        PING_PRIMARY_INTERVAL="PT1S",
+        PRIMARY_ATTEMPT_TIMEOUT="PT15S",
+        PING_PRIMARY_INTERVAL="PT30S",
     )
     return composition.build(settings, telemetry=Recorder(), authority_file=str(pair.broker.authority_file))
 
