@@ -18,7 +18,7 @@ const Charts = (() => {
     return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= value);
   }
 
-  const axisNumber = (value) => (value >= 10_000 ? `${Format.number(value / 1000)}k` : Format.number(value));
+  const axisNumber = (value) => (value >= 10_000 ? `${Format.number(value / 1000)}k` : Format.rate(value));
 
   class Chart {
     /** `series`: name, label and class of each line. */

@@ -131,7 +131,7 @@
     say(byId("contact-text"), text);
     const isOld = state.at !== null && (state.refused || (!state.locked && (state.trouble !== null || isStale)));
     document.body.classList.toggle("old", isOld);
-    const lost = state.trouble && !state.locked ? `Contact lost at ${Format.clock(state.trouble.since)}: ${state.trouble.text}. Trying again.${isOld ? ` What is shown is from ${Format.clock(state.at)}.` : ""}` : "";
+    const lost = state.trouble && !state.locked ? `Contact lost at ${Format.clock(state.trouble.since)}: ${state.trouble.text.replace(/\.$/, "")}. Trying again.${isOld ? ` What is shown is from ${Format.clock(state.at)}.` : ""}` : "";
     byId("lost").hidden = !lost;
     say(byId("lost"), lost);
   }

@@ -69,7 +69,7 @@ const Verdict = (() => {
     const who = one ? capital(s.shut[0][0]) : "Pair";
     const word = s.shut.some(([, factory]) => factory.state === "faulted") ? "faulted" : "closed";
     const what = one ? "pings and draining stop, its partner is to follow" : "sends are refused until it is opened again";
-    const waiting = s.waiting ? `; ${backlogText(s)}` : "";
+    const waiting = s.waiting ? `; ${messages(s.waiting)} waiting` : "";
     return `${who} ${word}${sinceText(s.shut.map(([, factory]) => factory))}: ${what}${waiting}`;
   }
 

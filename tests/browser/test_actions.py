@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.support.browser import Watch
@@ -49,6 +50,7 @@ async def factories(host: SendHost) -> list[str]:
     return [factory["state"] for factory in (await host.status())["factories"].values()]
 
 
+@pytest.mark.timeout(300)
 async def test_every_action_asks_first_and_needs_no_mouse(page: Page, pair: PairOnBroker, tmp_path: Path) -> None:
     pair.create_entities("orders")
     # Pings would end the rehearsal.

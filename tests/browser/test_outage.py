@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.support.browser import Watch
@@ -17,8 +18,10 @@ DIVERTED = re.compile("(19|20) messages for orders accepted by the backlog")
 
 
 async def send_many(host: SendHost, entity: str, count: int) -> None:
-    answers = await asyncio.gather(*(host.send(entity) for _ in range(count)))
-    assert {201} == {answer.status_code for answer in answers}
+    """In one request: hundreds at once would be a test of the machine."""
+    body = json.dumps([{"Body": f"{number}"} for number in range(count)]).encode()
+    answer = await host.send(entity, body, **{"Content-Type": "application/vnd.microsoft.servicebus.json"})
+    assert 201 == answer.status_code, answer.text
 
 
 async def figure(page: Page, label: str) -> int:
@@ -26,6 +29,7 @@ async def figure(page: Page, label: str) -> int:
     return int(text.replace(",", ""))
 
 
+@pytest.mark.timeout(300)
 async def test_an_outage_is_shown_from_its_begin_to_the_last_message_delivered(
     page: Page, watch: Watch, pair: PairOnBroker, tmp_path: Path
 ) -> None:

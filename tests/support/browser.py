@@ -28,7 +28,7 @@ FLAGS = (
     "--disable-sync",
 )
 #: For a page to show what a test waits for.
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 30.0
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
 #: What a page carries in itself; nothing is fetched for it.

@@ -21,7 +21,7 @@ SETTINGS = {
     "ENABLE_SYPHON": "true",
     "FAILOVER_INTERVAL": "PT0S",
     "PING_PRIMARY_INTERVAL": "PT1S",
-    "PRIMARY_ATTEMPT_TIMEOUT": "PT2S",
+    "PRIMARY_ATTEMPT_TIMEOUT": "PT5S",
     "STATE_REFRESH": "PT0.5S",
 }
 #: Answered by the test itself; nothing is looked up or connected.
