@@ -108,7 +108,7 @@ def expire(waiting: Waiting) -> None:
     if not waiting.answer.done():
         indefinite = waiting.under_way or waiting.indefinite
         tried = waiting.under_way or waiting.failures > 0
-        detail = "no answer in time" if tried else "its turn did not come in time"
+        detail = "no answer in time" if tried else "it could not be sent in time"
         waiting.answer.set_exception(SendFailed(Failure.TIMEOUT, detail, indefinite=indefinite, tried=tried))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from shared.services.parcels import Waiting
 
@@ -48,10 +50,10 @@ class WaitingRoom:
 
     def put_back(self, group: Iterable[Waiting]) -> None:
         """To the head of their line, in their order."""
-        for waiting in reversed(list(group)):
-            if not waiting.answer.done():
-                self._lines.setdefault(waiting.key, deque()).appendleft(waiting)
-                self._count += 1
+        alive = [waiting for waiting in group if not waiting.answer.done()]
+        self._count += len(alive)
+        for key, parcels in groupby(reversed(alive), attrgetter("key")):
+            self._lines.setdefault(key, deque()).extendleft(parcels)
 
     def take(self, *, but: Collection[Hashable]) -> list[Waiting]:
         """The first line of a key that is none of these; whoever has given up is forgotten."""

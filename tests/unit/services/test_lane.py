@@ -301,6 +301,7 @@ async def test_messages_of_a_key_go_one_after_the_other_whoever_is_free(keyed: L
     await send(keyed, "b2", key="b")
     of_a.append(asyncio.create_task(send(keyed, "a4", key="a")))
     await send(keyed, "b3", key="b")
+    await turns()
     assert ["warm", "b1", "b2", "b3"] == post.ids
     gate.set()
     await asyncio.gather(*of_a)
