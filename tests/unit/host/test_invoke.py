@@ -142,10 +142,10 @@ async def test_what_is_meant_for_the_interpreter_or_the_loop_ends_only_the_call(
 
 
 @pytest.mark.parametrize("name", ["block", "hang"])
-async def test_a_cancelled_call_stays_cancelled(name: str, functions: dict[str, FunctionSpec]) -> None:
-    call = asyncio.ensure_future(
-        Invoker(threads=FunctionThreads(1), timeout=None).invoke(functions[name], {"value": Datum("1", "string")})
-    )
+async def test_a_cancelled_call_stays_cancelled(
+    name: str, functions: dict[str, FunctionSpec], invoker: Invoker
+) -> None:
+    call = asyncio.ensure_future(invoker.invoke(functions[name], {"value": Datum("1", "string")}))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
