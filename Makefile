@@ -5,13 +5,14 @@ PYTEST_ARGS ?=
 # Most tests wait for real clocks and sockets: one process more than there are cores keeps two cores busy.
 WORKERS ?= 3
 SETTINGS ?=
+DEMO_ARGS ?=
 
 VENV_PYTHON := .venv/bin/python
 READY := .venv/.ready
 PACKAGES := $(wildcard function_app.py functions shared local pipeline benchmarks scripts tests/support tests/conformance)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench soak conformance clean
+.PHONY: help setup run demo test check bench soak conformance clean
 
 help:  ## explain every target (the default)
 	@echo "Usage: make <target>"
@@ -25,6 +26,7 @@ help:  ## explain every target (the default)
 	@echo "           PYTEST_ARGS='-k settings -x'   more arguments for test and soak"
 	@echo "           WORKERS=1                      tests in one process"
 	@echo "           SETTINGS=my.settings.json      settings file for run"
+	@echo "           DEMO_ARGS='--fault throttle'   arguments for demo; --help explains them"
 
 # Prerequisites are what set-up installs from: touching one of them makes set-up look again, and nothing else does.
 $(READY): requirements.txt requirements-dev.txt requirements-judge.txt requirements-node.txt \
@@ -37,6 +39,9 @@ setup: $(READY)  ## make .venv and install everything (every other target calls 
 run: $(READY)  ## start everything there is to run locally; Ctrl-C stops it
 	@if [ -f local/__main__.py ]; then exec $(VENV_PYTHON) -m local $(SETTINGS); \
 	else exec $(VENV_PYTHON) scripts/check_settings.py $(SETTINGS); fi
+
+demo: $(READY)  ## rehearse an outage of the primary, with progress on screen and a report at the end
+	@exec $(VENV_PYTHON) -m local.demo $(DEMO_ARGS)
 
 test: $(READY)  ## run all tests but the soak tests (below 15 minutes)
 	$(VENV_PYTHON) -m pytest -m "not soak" -n $(WORKERS) --dist loadgroup --durations=10 --durations-min=1 $(PYTEST_ARGS)

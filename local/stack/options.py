@@ -18,6 +18,8 @@ class StackOptions:
     """What `python -m local` was asked for. Ports: None takes the usual one or a free one, 0 always a free one."""
 
     settings_file: Path | None = None
+    #: App settings that win over those of the file.
+    app_settings: Mapping[str, str] = field(default_factory=dict)
     data: Path = ROOT / ".data"
     entities: Path = ROOT / "local" / "entities.json"
     primary: str | None = None

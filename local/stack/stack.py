@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import functools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,9 +43,12 @@ class StackError(Exception):
 class Stack:
     """All parts. `run` serves until `stop` is set or a part fails."""
 
-    def __init__(self, options: StackOptions, console: Console) -> None:
+    def __init__(
+        self, options: StackOptions, console: Console, on_ready: Callable[[Ready], None] | None = None
+    ) -> None:
         self._options = options
         self._console = console
+        self._on_ready = on_ready or functools.partial(announce, console)
         self._children: list[Child] = []
         self._lock: TextIO | None = None
         self._said: dict[str, asyncio.Event] = {}
@@ -236,7 +240,7 @@ class Stack:
 
     def _app_environment(self) -> dict[str, str]:
         """Settings that lead the app to what was started here; they win over the settings file."""
-        environment = {"PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
+        environment = {"PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1", **self._options.app_settings}
         identity = self._options.identity
         for side in self._sides:
             environment.update(side.settings(identity=identity))
@@ -284,7 +288,7 @@ class Stack:
             data=self._options.data,
             functions=json.loads(body)["functions"] if code == 200 else [],
         )
-        announce(self._console, ready)
+        self._on_ready(ready)
 
     async def _watch(self, stop: asyncio.Event) -> None:
         """Until asked to stop; a part that ends before is an error."""

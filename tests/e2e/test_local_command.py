@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shlex
@@ -10,85 +9,25 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from local.stack.azurite import AzuriteMissing, azurite_command
-from local.stack.lifelines import die_with_parent
 from local.stack.ports import is_free
 from tests.support.host_fixtures import ROOT
+from tests.support.local_command import Command, alive, wait_gone
 
 PORTS = ("http", "primary", "primary-admin", "secondary", "secondary-admin", "blob", "queue", "table")
 ANY_PORTS = tuple(f"--{name}-port=0" for name in PORTS)
-DEADLINE_S = 60.0
 
 
-class LocalCommand:
-    """A running `python -m local`, its output collected."""
+class LocalCommand(Command):
+    """A running `python -m local`."""
 
     def __init__(self, data: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
-        self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "local", "--data", str(data), *arguments],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, **(environment or {})},
-            preexec_fn=functools.partial(die_with_parent, os.getpid()),
-        )  # fmt: skip
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
-        self.process.stdout.close()
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
-    def until(self, text: str) -> None:
-        end = time.monotonic() + DEADLINE_S
-        while text not in self.text:
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"{text!r} did not come:\n{self.text}")
-            time.sleep(0.02)
-
-    def ended(self) -> int:
-        code = self.process.wait(DEADLINE_S)
-        self._reader.join(10)
-        return code
-
-    def descendants(self) -> list[int]:
-        """Its children and theirs, by the kernel's own list."""
-        found, open_ = [], [self.process.pid]
-        while open_:
-            pid = open_.pop()
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            found += [int(child) for child in children]
-            open_ += [int(child) for child in children]
-        return found
-
-    def ports(self) -> list[int]:
-        return [int(port) for port in re.findall(r"(?:127\.0\.0\.1|localhost):(\d+)", self.text)]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_gone(pids: list[int]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while any(alive(pid) for pid in pids):
-        assert time.monotonic() < end, f"still there: {[pid for pid in pids if alive(pid)]}"
-        time.sleep(0.02)
+        super().__init__("local", "--data", str(data), *arguments, environment=environment)
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ LAYERS = {
     **{f"pipeline.{name}": Layer(ours=("pipeline",), others=FRAMES, stdlib=PURE) for name in PURE_TABLES},
     "pipeline": Layer(ours=("shared.telemetry_events", "shared.domain", "pipeline"), others=ANY),
     "local.broker": Layer(ours=("local.broker",), others=ANY),
+    "local.demo": Layer(ours=("local", "shared.adapters.receipts", "shared.bounded"), others=ANY),
     "local": Layer(ours=("local",), others=ANY),
 }
 PACKAGE_MARKERS = ("shared", "functions", "local")  # their __init__ modules hold a docstring and import nothing

@@ -22,8 +22,10 @@ DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 COMMAND_SECONDS_MAX = 60
 PYTHON = ".venv/bin/python"
 # Shown commands that would start this very run again, take minutes, or start servers; make only tells what it would do.
-DRY_RUN_ONLY = {"make run", "make test", "make check", "make bench", "make soak", "make conformance", "make clean"}
-TARGETS = {"help", "setup", "run", "test", "check", "bench", "soak", "conformance", "clean"}
+DRY_RUN_ONLY = {
+    f"make {target}" for target in ("run", "demo", "test", "check", "bench", "soak", "conformance", "clean")
+}
+TARGETS = {"help", "setup", "run", "demo", "test", "check", "bench", "soak", "conformance", "clean"}
 
 
 def pins(name: str) -> dict[str, str]:

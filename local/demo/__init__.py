@@ -1,0 +1,1 @@
+"""A rehearsed outage that a newcomer watches; never deployed."""
