@@ -8,13 +8,15 @@ from typing import Any
 
 PRIMARY = "primary"
 #: Longer than any attempt, so that a slow answer is no answer.
-DELAY_S = 15.0
+DELAY_S = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     story: str
     rules: tuple[Mapping[str, Any], ...]
+    #: How long after the outage a message may still arrive that was sent during it.
+    aftermath_s: float = 0.0
 
     def on_primary(self) -> list[dict[str, Any]]:
         return [{**rule, "namespace": PRIMARY} for rule in self.rules]
@@ -32,6 +34,7 @@ FAULTS: dict[str, Fault] = {
     "delay": Fault(
         story=f"the primary answers sends after {DELAY_S:g} s",
         rules=({"kind": "delay", "delay_s": DELAY_S, "points": ["send"]},),
+        aftermath_s=DELAY_S,
     ),
     "drop-cbs": Fault(
         story="connections are reset, and nobody answers when a new one shows its token",

@@ -50,8 +50,14 @@ def figures(outcome: Outcome) -> list[tuple[str, str]]:
     if (cost := cost_line(outcome.summary)) is not None:
         lines.append(("cost", cost))
     if outcome.page is not None:
-        lines.append(("report", str(outcome.page)))
-    return [*lines, ("figures", str(outcome.results))]
+        lines.append(("report", _short(outcome.page)))
+    return [*lines, ("figures", _short(outcome.results))]
+
+
+def _short(path: Path) -> str:
+    """As somebody in this folder would type it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def cost_line(summary: Mapping[str, Any] | None) -> str | None:

@@ -30,7 +30,7 @@ class Totals:
     waiting: int
     dead_lettered: int
     lost_ids: tuple[str, ...]
-    #: Messages of which a place holds more than one copy.
+    #: Accepted messages of which one place got more than one copy.
     duplicated: int
     #: Same copy, handed out again because its lock ran out: no duplicate.
     redelivered: int
@@ -161,7 +161,7 @@ class Ledger:
             waiting=len(waiting),
             dead_lettered=len(dead),
             lost_ids=tuple(sorted(set(undelivered) - set(waiting) - set(dead))),
-            duplicated=len(self._duplicated),
+            duplicated=len(self._duplicated & self._routes.keys()),
             redelivered=self._redelivered,
             wrong=tuple(self._wrong),
             longest_send_s=self.longest_send_s,

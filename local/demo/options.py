@@ -70,6 +70,8 @@ def parse_options(arguments: list[str]) -> DemoOptions:
         )
     if not 0 < given.rate <= RATE_MAX:
         parser.error(f"--rate {given.rate:g} is not above 0 and up to {RATE_MAX:g} messages a second")
+    if given.picture is not None and not given.picture.resolve().parent.is_dir():
+        parser.error(f"--picture {given.picture}: there is no folder {given.picture.resolve().parent}")
     if given.fault not in FAULTS:
         why = LEFT_OUT.get(given.fault, "there is no such kind")
         parser.error(f"--fault {given.fault}: {why}; choose one of {', '.join(FAULTS)}")

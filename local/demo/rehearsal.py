@@ -119,10 +119,10 @@ class Rehearsal:
             self.board.enter(Phase.OUTAGE, asyncio.get_running_loop().time())
             self.say(f"OUTAGE for {schedule.outage_s:g} s: {fault.story}")
             await self._at(schedule.heals_at_s)
+            self.at_the_end_of_the_outage = self.board.snapshot(asyncio.get_running_loop().time())
             await client.heal()
             self.board.enter(Phase.DRAIN, asyncio.get_running_loop().time())
             self.say("the primary is healed")
-            self.at_the_end_of_the_outage = self.board.snapshot(asyncio.get_running_loop().time())
 
     async def _at(self, elapsed_s: float) -> None:
         await asyncio.sleep(max(0.0, elapsed_s - self.board.elapsed_s(asyncio.get_running_loop().time())))
@@ -132,11 +132,12 @@ class Rehearsal:
         loop = asyncio.get_running_loop()
         self.say(f"traffic has ended; {self.ledger.undelivered} accepted messages are on their way")
         ends = loop.time() + DRAIN_S_MAX
+        nothing_late_after = self.board.phase_began_s + FAULTS[self._options.fault].aftermath_s
         seen, quiet_since = self.ledger.arrivals, loop.time()
         while loop.time() < ends:
             if self.ledger.arrivals != seen:
                 seen, quiet_since = self.ledger.arrivals, loop.time()
-            is_quiet = loop.time() - quiet_since >= QUIET_S
+            is_quiet = loop.time() >= max(quiet_since + QUIET_S, nothing_late_after)
             if is_quiet and not self.ledger.undelivered and await self._is_over(client):
                 self.say("everything is delivered, and the backlog is empty")
                 return

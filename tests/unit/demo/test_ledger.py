@@ -80,6 +80,15 @@ def test_a_second_copy_is_a_duplicate_and_the_same_copy_again_is_not() -> None:
     assert (1, 1, 1) == (totals.delivered, totals.duplicated, totals.redelivered)
 
 
+def test_copies_of_what_was_never_accepted_are_no_duplicates_of_anything_promised() -> None:
+    ledger, message = Ledger(), order(1)
+    ledger.sending(message)
+    ledger.answered(message, 503, 1.0)
+    for number in (3, 4):
+        ledger.arrived(ORDERS, arrival(message, number))
+    assert (1, 0, 0) == (ledger.totals().never_accepted, ledger.totals().duplicated, ledger.totals().lost)
+
+
 def test_waiting_and_dead_lettered_are_ends_only_of_what_was_not_delivered() -> None:
     ledger = Ledger()
     messages = [order(number) for number in range(4)]

@@ -55,6 +55,7 @@ def test_everything_can_be_chosen(tmp_path: Path) -> None:
         ("--duration nan", "argument --duration: invalid finite value: 'nan'"),
         ("--rate 0", "--rate 0 is not above 0"),
         ("--rate 501", "--rate 501 is not above 0 and up to 500"),
+        ("--picture nowhere/at/all.svg", "--picture nowhere/at/all.svg: there is no folder"),
         ("--seed x", "invalid int value: 'x'"),
     ],
 )

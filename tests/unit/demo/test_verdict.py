@@ -13,7 +13,8 @@ from local.demo.verdict import COMPARED, as_json, judge
 from tests.support.demo import outcome, totals
 
 CLEAN = totals()
-SUMMARY = {"accepted": 10, "delivered": 10, "waiting": 0, "dead_lettered": 0, "lost": 0, "duplicated": 2}
+COUNTS = {"accepted": 10, "delivered": 10, "waiting": 0, "dead_lettered": 0, "lost": 0, "duplicated": 2}
+SUMMARY: dict[str, Any] = {**COUNTS, "expired": 0, "proof": {"word": "proved", "sentence": "None is lost."}}
 #: What other programs read in build/demo.json.
 PROMISED = {"sent", "accepted", "delivered", "lost", "duplicated", "waiting", "dead_lettered", "longest_send_s"}
 
@@ -60,6 +61,23 @@ def test_a_report_that_counts_otherwise_is_found(name: str) -> None:
     assert (f"the report counts {name} 77, the demo {ours}",) == judge(CLEAN, {**SUMMARY, name: 77}).findings
     without = {key: value for key, value in SUMMARY.items() if key != name}
     assert (f"the report counts {name} None, the demo {ours}",) == judge(CLEAN, without).findings
+
+
+def test_what_expired_is_dead_lettered() -> None:
+    three_dead = but(delivered=7, dead_lettered=3)
+    assert () == judge(three_dead, {**SUMMARY, "delivered": 7, "dead_lettered": 1, "expired": 2}).findings
+
+
+@pytest.mark.parametrize(
+    ("proof", "finding"),
+    [
+        ({"word": "incomplete", "sentence": "Records are missing."}, "the report proves nothing: Records are missing."),
+        ({"word": "acknowledged", "sentence": "By its word."}, "the report proves nothing: By its word."),
+        (None, "the report proves nothing: it says nothing of a proof"),
+    ],
+)
+def test_a_report_that_proves_nothing_is_not_enough(proof: object, finding: str) -> None:
+    assert (finding,) == judge(CLEAN, {**SUMMARY, "proof": proof}).findings
 
 
 def test_the_figures_have_what_other_programs_read() -> None:
