@@ -89,8 +89,14 @@ class AppClient:
 
 
 def states_of(status: Mapping[str, Any]) -> dict[str, str]:
-    """Entity by entity: available, suspect or unavailable, as `GET /api/pair` has it."""
-    return {str(entity["path"]): str(entity["availability"]).lower() for entity in status["entities"]}
+    """Entity by entity: available, suspect, unavailable, or in part, where single keys of a partitioned one are not."""
+    return {str(entity["path"]): _state(entity) for entity in status["entities"]}
+
+
+def _state(entity: Mapping[str, Any]) -> str:
+    state = str(entity["availability"])
+    keys = {str(key["availability"]) for key in entity.get("keys", ())}
+    return "partly available" if state == "available" and keys - {"available"} else state
 
 
 def _seconds(text: str | None) -> float | None:

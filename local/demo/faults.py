@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from local.demo.traffic import METERS
+
 PRIMARY = "primary"
 #: Longer than any attempt, so that a slow answer is no answer.
 DELAY_S = 6.0
+#: Where the embedded broker puts the first of the keys.
+SICK_PARTITION = zlib.crc32(METERS[0].encode()) % 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +49,23 @@ FAULTS: dict[str, Fault] = {
         story="the primary stores what is sent and never says so: duplicates are certain, and counted",
         rules=({"kind": "lose-acknowledgement"},),
     ),
+    "partition-down": Fault(
+        story=f"one of 16 partitions of `readings` is down: only keys that live there, like {METERS[0]}, are diverted",
+        rules=({"kind": "partition-down", "partition": SICK_PARTITION},),
+    ),
+    "partition-full": Fault(
+        story="one of 16 partitions of `readings` is full",
+        rules=({"kind": "partition-full", "partition": SICK_PARTITION},),
+    ),
+    "partition-slow": Fault(
+        story=f"one of 16 partitions of `readings` answers after {DELAY_S:g} s",
+        rules=({"kind": "partition-slow", "partition": SICK_PARTITION, "delay_s": DELAY_S},),
+        aftermath_s=DELAY_S,
+    ),
 }
 
 #: Kinds of the broker that would rehearse something else.
 LEFT_OUT: dict[str, str] = {
     "revoke": "refused credentials are a mistake in the settings, for which the pair never fails over",
     "crash": "it ends the broker, and with it both namespaces",
-    "partition-down": "it strikes partitioned entities, and the demo has none",
-    "partition-full": "it strikes partitioned entities, and the demo has none",
-    "partition-slow": "it strikes partitioned entities, and the demo has none",
 }

@@ -21,7 +21,7 @@ RATE_MAX = 500.0
 _STORY = """\
 what happens:
   1. two namespaces on the embedded broker, Azurite and the function app start, on free ports
-  2. healthy: messages go to four entities over HTTP, a receiver waits at each, all arrive at once
+  2. healthy: messages go to five entities over HTTP, a receiver waits at each, all arrive at once
   3. outage: the primary breaks. For FAILOVER_INTERVAL senders are refused (503) and try again with the same
      message id; then failover engages, and messages wait in backlog queues of the secondary
   4. drain: the primary heals. A ping finds out, entities become available, the syphon delivers what waits

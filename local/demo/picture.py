@@ -15,7 +15,10 @@ from local.demo.board import Note, Row, Snapshot
 from local.demo.figures import Outcome, figures
 from local.demo.schedule import Phase
 
-COLOURS = {"available": "green", "suspect": "yellow", "unavailable": "red", "draining": "cyan"}
+#: From the best state to the worst.
+COLOURS = {
+    "available": "green", "draining": "cyan", "partly available": "magenta", "suspect": "yellow", "unavailable": "red",
+}  # fmt: skip
 PHASE_COLOURS = {Phase.HEALTHY: "green", Phase.OUTAGE: "red", Phase.DRAIN: "cyan", Phase.REPORT: "magenta"}
 HISTORY_WIDTH = 36
 PICTURE_WIDTH = 110

@@ -100,6 +100,7 @@ def arrival_of(message: ServiceBusReceivedMessage) -> Arrival:
         body=str(message),
         label=message.subject,
         session=message.session_id,
+        key=message.partition_key,
         properties={_text(name): _text(value) for name, value in (message.application_properties or {}).items()},
     )
 

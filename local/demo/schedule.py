@@ -57,6 +57,8 @@ def app_settings(schedule: Schedule) -> dict[str, str]:
     return {
         "FAILOVER_INTERVAL": _seconds(min(FAILOVER_S_MAX, part)),
         "PRIMARY_ATTEMPT_TIMEOUT": _seconds(min(ATTEMPT_S_MAX, part)),
+        # Longer, as by default: messages of healthy partitions wait behind those of a sick one.
+        "PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED": _seconds(2 * min(ATTEMPT_S_MAX, part)),
         "SEND_DEADLINE": _seconds(SEND_DEADLINE_S),
         "PING_PRIMARY_INTERVAL": _seconds(PING_S),
         "STATE_REFRESH": "PT0.5S",

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 URGENT_SHARE = 0.3
 SESSIONS = ("north", "east", "south", "west")
+#: Partition keys.
+METERS = tuple(f"meter-{number}" for number in range(12))
 TIME_TO_LIVE_S = 86_400
 #: Properties that belong to the pair; one on a delivered message was left over from its detour.
 TRANSFER_PREFIXES = ("x-ms-", "x-pair")
@@ -25,14 +27,15 @@ class Place(NamedTuple):
         return self.path if self.subscription is None else f"{self.path}/{self.subscription}"
 
 
-ORDERS, INVOICES, SHIPMENTS = Place("orders"), Place("invoices"), Place("shipments")
+ORDERS, INVOICES, SHIPMENTS, READINGS = map(Place, ("orders", "invoices", "shipments", "readings"))
 ALL_EVENTS, URGENT_EVENTS = Place("events", "all"), Place("events", "urgent")
-PLACES = (ORDERS, INVOICES, SHIPMENTS, ALL_EVENTS, URGENT_EVENTS)
+PLACES = (ORDERS, INVOICES, SHIPMENTS, READINGS, ALL_EVENTS, URGENT_EVENTS)
 #: Entities in the order in which they take turns, with what is special about them.
 ENTITIES = {
     "orders": "queue",
     "invoices": "queue, duplicate detection",
     "shipments": "session queue",
+    "readings": "partitioned queue",
     "events": "topic, 2 subscriptions",
 }
 
@@ -44,6 +47,7 @@ class Message:
     body: str
     priority: str
     session: str | None = None
+    key: str | None = None
 
     @property
     def places(self) -> frozenset[Place]:
@@ -61,6 +65,8 @@ class Message:
         properties: dict[str, object] = {"MessageId": self.id, "Label": self.label, "TimeToLive": TIME_TO_LIVE_S}
         if self.session is not None:
             properties["SessionId"] = self.session
+        if self.key is not None:
+            properties["PartitionKey"] = self.key
         return {
             "BrokerProperties": json.dumps(properties),
             "Content-Type": "application/json",
@@ -77,6 +83,7 @@ class Arrival:
     body: str
     label: str | None
     session: str | None
+    key: str | None
     properties: dict[str, str]
 
 
@@ -93,6 +100,7 @@ def messages(seed: int) -> Iterator[Message]:
                 body=json.dumps({"number": number, "amount": chance.randrange(1, 100_000)}),
                 priority="urgent" if chance.random() < URGENT_SHARE else "normal",
                 session=chance.choice(SESSIONS) if entity == "shipments" else None,
+                key=chance.choice(METERS) if entity == "readings" else None,
             )
 
 
@@ -102,6 +110,7 @@ def differences(sent: Message, arrived: Arrival) -> list[str]:
         "body": (sent.body, arrived.body),
         "label": (sent.label, arrived.label),
         "session": (sent.session, arrived.session),
+        "partition key": (sent.key, arrived.key),
         "priority": (sent.priority, arrived.properties.get("priority")),
     }
     found = [f"{sent.id}: its {what} is {is_!r}, not {was!r}" for what, (was, is_) in pairs.items() if was != is_]

@@ -28,6 +28,7 @@ def arrival(message: Message, sequence_number: int = 1, **changed: Any) -> Arriv
         "body": message.body,
         "label": message.label,
         "session": message.session,
+        "key": message.key,
         "properties": {"priority": message.priority},
     }
     return Arrival(**{**fields, **changed})

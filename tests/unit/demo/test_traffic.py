@@ -7,7 +7,17 @@ from itertools import islice
 
 import pytest
 
-from local.demo.traffic import ALL_EVENTS, ENTITIES, PLACES, SESSIONS, URGENT_EVENTS, Message, differences, messages
+from local.demo.traffic import (
+    ALL_EVENTS,
+    ENTITIES,
+    METERS,
+    PLACES,
+    SESSIONS,
+    URGENT_EVENTS,
+    Message,
+    differences,
+    messages,
+)
 from local.stack.options import ROOT
 from tests.support.demo import arrival, order, urgent_event
 
@@ -30,6 +40,8 @@ def test_traffic_reaches_every_place_and_session() -> None:
     assert set(PLACES) == {place for message in sent for place in message.places}
     assert set(SESSIONS) == {message.session for message in sent if message.entity == "shipments"}
     assert {"shipments"} == {message.entity for message in sent if message.session is not None}
+    assert set(METERS) == {message.key for message in sent if message.entity == "readings"}
+    assert {"readings"} == {message.entity for message in sent if message.key is not None}
 
 
 def test_urgent_events_go_to_both_subscriptions() -> None:
@@ -47,6 +59,7 @@ def test_the_entities_file_has_what_traffic_needs() -> None:
     found = {(name, None) for name in queues} | {(name, sub["Name"]) for name, subs in topics.items() for sub in subs}
     assert set(PLACES) == found
     assert ["shipments"] == [name for name, about in queues.items() if about.get("RequiresSession")]
+    assert ["readings"] == [name for name, about in queues.items() if about.get("EnablePartitioning")]
     assert ["invoices"] == [name for name, about in queues.items() if about.get("RequiresDuplicateDetection")]
     assert [] == secondary["Queues"] + secondary["Topics"]
 
@@ -62,6 +75,7 @@ def test_what_arrives_as_it_was_sent_has_no_differences() -> None:
         ({"body": "x"}, "body is 'x'"),
         ({"label": None}, "label is None"),
         ({"session": "north"}, "session is 'north'"),
+        ({"key": "meter-1"}, "partition key is 'meter-1'"),
         ({"properties": {}}, "priority is None"),
         ({"properties": {"priority": "normal", "x-ms-path": "orders"}}, "x-ms-path is left over"),
         ({"properties": {"priority": "normal", "x-pair-types": "..."}}, "x-pair-types is left over"),
