@@ -13,7 +13,7 @@ from local.stack.options import ROOT
 
 DURATION_S, OUTAGE_S, RATE = 70.0, 30.0, 20.0
 DURATION_S_MAX = 3_600.0
-OUTAGE_S_MIN = 3.0
+OUTAGE_S_MIN = 5.0
 #: Before and after the outage together: without them there is nothing to compare it with.
 CALM_S_MIN = 4.0
 RATE_MAX = 500.0

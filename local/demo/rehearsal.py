@@ -110,6 +110,7 @@ class Rehearsal:
         options, schedule = self._options, self._options.schedule
         fault = FAULTS[options.fault]
         sender = Sender(client, self.ledger, rate=options.rate, seed=options.seed)
+        await sender.warm_up()
         self.board.began_s = asyncio.get_running_loop().time()
         self.say(f"ready; sending {options.rate:g} messages a second for {schedule.duration_s:g} s")
         async with asyncio.TaskGroup() as group:

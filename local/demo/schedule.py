@@ -9,7 +9,8 @@ from enum import Enum
 HEALTHY_SHARE = 0.4
 #: The app's own default intervals are a minute: nobody watches that long.
 FAILOVER_S_MAX = 5.0
-ATTEMPT_S_MAX = 2.0
+#: Below the first, a busy machine would fail over without an outage.
+ATTEMPT_S_MIN, ATTEMPT_S_MAX = 1.0, 2.0
 #: An outage has to outlast suspicion and the attempts that raise it, or nothing is diverted.
 OUTAGE_PARTS = 6
 SEND_DEADLINE_S = 10.0
@@ -54,11 +55,12 @@ class Schedule:
 def app_settings(schedule: Schedule) -> dict[str, str]:
     """The app's settings for this run, as they are shown to whoever watches."""
     part = schedule.outage_s / OUTAGE_PARTS
+    attempt = min(ATTEMPT_S_MAX, max(ATTEMPT_S_MIN, part))
     return {
         "FAILOVER_INTERVAL": _seconds(min(FAILOVER_S_MAX, part)),
-        "PRIMARY_ATTEMPT_TIMEOUT": _seconds(min(ATTEMPT_S_MAX, part)),
+        "PRIMARY_ATTEMPT_TIMEOUT": _seconds(attempt),
         # Longer, as by default: messages of healthy partitions wait behind those of a sick one.
-        "PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED": _seconds(2 * min(ATTEMPT_S_MAX, part)),
+        "PRIMARY_ATTEMPT_TIMEOUT_PARTITIONED": _seconds(2 * attempt),
         "SEND_DEADLINE": _seconds(SEND_DEADLINE_S),
         "PING_PRIMARY_INTERVAL": _seconds(PING_S),
         "STATE_REFRESH": "PT0.5S",
@@ -69,4 +71,4 @@ def app_settings(schedule: Schedule) -> dict[str, str]:
 
 
 def _seconds(value: float) -> str:
-    return f"PT{max(0.1, round(value, 1)):g}S"
+    return f"PT{value:.1f}S".replace(".0S", "S")

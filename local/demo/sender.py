@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from itertools import islice
 
 from local.demo.app_client import NO_ANSWER, AppClient
 from local.demo.ledger import ACCEPTED, Ledger
-from local.demo.traffic import Message, messages
+from local.demo.traffic import ENTITIES, Message, messages
 
 #: Sends under way at once; beyond that traffic falls behind its rate, and nothing is left out.
 AT_ONCE_MAX = 2_000
-#: A refusal is tried again after what the app asks for, within these bounds, and not for ever.
-RETRY_S_MIN, RETRY_S_MAX = 0.2, 2.0
-ATTEMPTS_MAX = 120
+#: A refused message is sent again after what the app asks for, or longer with every refusal: many impatient clients
+#: would keep down what has just come back.
+RETRY_S_MIN, RETRY_S_MAX = 0.5, 8.0
+#: How long a message is tried.
+TRIED_S_MAX = 90.0
 
 
 class Sender:
@@ -20,7 +24,13 @@ class Sender:
         self._client = client
         self._ledger = ledger
         self._rate = rate
-        self._seed = seed
+        self._messages = messages(seed)
+        self._chance = random.Random(seed)
+
+    async def warm_up(self) -> None:
+        """The first message to each entity opens the app's connections, before anybody looks at the clock."""
+        for message in islice(self._messages, len(ENTITIES)):
+            await self._send(message)
 
     async def run(self, seconds: float) -> None:
         """Sends for so long, and returns when every message sent was accepted or given up."""
@@ -28,7 +38,7 @@ class Sender:
         began = loop.time()
         at_once = asyncio.Semaphore(AT_ONCE_MAX)
         async with asyncio.TaskGroup() as group:
-            for number, message in enumerate(messages(self._seed)):
+            for number, message in enumerate(self._messages):
                 due = number / self._rate
                 if due >= seconds:
                     return
@@ -39,13 +49,16 @@ class Sender:
 
     async def _send(self, message: Message) -> None:
         """Until accepted; always with the same message id, so that it stays one message."""
+        loop = asyncio.get_running_loop()
         self._ledger.sending(message)
-        for _ in range(ATTEMPTS_MAX):
+        ends, pause_s = loop.time() + TRIED_S_MAX, RETRY_S_MIN
+        while loop.time() < ends:
             answer = await self._client.send(message)
             self._ledger.answered(message, answer.status, answer.seconds, answer.route)
             if answer.status == ACCEPTED or not _may_pass(answer.status):
                 return
-            await asyncio.sleep(min(RETRY_S_MAX, max(RETRY_S_MIN, answer.retry_after_s or 0.0)))
+            await asyncio.sleep(max(answer.retry_after_s or 0.0, pause_s) * self._chance.uniform(1.0, 1.3))
+            pause_s = min(RETRY_S_MAX, 2 * pause_s)
 
 
 def _may_pass(status: int) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.local_command import Command, alive
 
-SHORT = ("--duration", "9", "--outage", "4", "--rate", "10", "--no-report")
+SHORT = ("--duration", "10", "--outage", "5", "--rate", "10", "--no-report")
 
 
 def demo(out: Path, *arguments: str) -> Command:
@@ -21,20 +21,20 @@ def test_a_short_outage_ends_with_an_exact_ledger(tmp_path: Path) -> None:
     assert 0 == command.ended(), command.text
     figures = json.loads((tmp_path / "demo.json").read_text())
     ends = figures["delivered"] + figures["waiting"] + figures["dead_lettered"]
-    assert (90, 90, 90, 0, []) == (
+    assert (105, 105, 105, 0, []) == (
         figures["sent"], figures["accepted"], ends, figures["lost"], figures["findings"]
     )  # fmt: skip
-    assert 0 < figures["accepted_by_backlog"] < 90
+    assert 0 < figures["accepted_by_backlog"] < 105
     assert 0 < figures["longest_send_s"] < 30
     assert "\x1b[" not in command.text
-    for promise in ("OUTAGE for 4 s", "unavailable, ", "the primary is healed", "available, ", "  lost           0"):
+    for promise in ("OUTAGE for 5 s", "unavailable, ", "the primary is healed", "available, ", "  lost           0"):
         assert promise in command.text
     assert command.lines[-1].startswith("EXACT: ")
     assert [] == [path.name for path in (tmp_path / "demo").glob("data")], "the data of broker and storage is kept"
     # Every promise above can be checked again from the records: they have a line for each accepted message.
     records = "".join(path.read_text() for path in (tmp_path / "demo" / "telemetry").rglob("*.jsonl"))
-    assert 90 == len(set(re.findall(r'"event":"send.accepted".*?"message_id":"([^"]+)"', records)))
-    assert 90 == len(set(re.findall(r'"event":"message.received".*?"message_id":"([^"]+)"', records)))
+    assert 105 == len(set(re.findall(r'"event":"send.accepted".*?"message_id":"([^"]+)"', records)))
+    assert 105 == len(set(re.findall(r'"event":"message.received".*?"message_id":"([^"]+)"', records)))
 
 
 def test_ctrl_c_in_the_middle_leaves_no_process_and_no_data_behind(tmp_path: Path) -> None:

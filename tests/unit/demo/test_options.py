@@ -49,7 +49,7 @@ def test_everything_can_be_chosen(tmp_path: Path) -> None:
         ("--fault flood", "--fault flood: there is no such kind; choose one of refuse, black-hole"),
         ("--fault crash", "--fault crash: it ends the broker"),
         ("--fault revoke", "never fails over"),
-        ("--outage 1", "--outage 1 is less than 3 seconds"),
+        ("--outage 1", "--outage 1 is less than 5 seconds"),
         ("--duration 30 --outage 28", "leaves 2 s around an outage of 28 s"),
         ("--duration 1e9", "--duration 1e+09 is more than 3600 seconds"),
         ("--duration nan", "argument --duration: invalid finite value: 'nan'"),
