@@ -21,7 +21,7 @@ from local.demo.figures import Outcome
 from local.demo.options import DemoOptions, parse_options
 from local.demo.picture import as_svg
 from local.demo.rehearsal import Rehearsal
-from local.demo.report import Report, ReportFailed, make_report, require_pipeline
+from local.demo.report import Report, ReportFailed, make_report, require_pipeline, step_in
 from local.demo.verdict import as_json, judge
 from local.demo.view import View, view_for
 from local.host.errors import HostError
@@ -30,8 +30,6 @@ from local.stack.children import ChildFailed
 from local.stack.ports import PortTaken
 from local.stack.stack import StackError
 
-#: The audit is behind us when Spark begins.
-SHARE_BEFORE_SPARK = 0.2
 EXACT, NOT_EXACT, STOPPED = 0, 1, 130
 #: What is said in one line; anything else is a mistake of ours and keeps its traceback.
 EXPECTED = (
@@ -149,10 +147,16 @@ async def play(options: DemoOptions, rehearsal: Rehearsal, view: View, log: Text
 
 
 async def reported(options: DemoOptions, rehearsal: Rehearsal, view: View, log: TextIO) -> Report:
-    rehearsal.board.reported = SHARE_BEFORE_SPARK
+    def on_line(line: str) -> None:
+        print(line, file=log)
+        if (step := step_in(line)) is not None:
+            rehearsal.board.step()
+            rehearsal.say(f"report: {step}")
+            view.show(rehearsal.board.snapshot(asyncio.get_running_loop().time()))
+
     rehearsal.say("Spark follows every message through the records")
     view.show(rehearsal.board.snapshot(asyncio.get_running_loop().time()))
-    return await make_report(rehearsal.telemetry, options.folder / "report", lambda line: print(line, file=log))
+    return await make_report(rehearsal.telemetry, options.folder / "report", on_line)
 
 
 def write_json(path: Path, content: dict[str, object]) -> None:

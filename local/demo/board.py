@@ -17,6 +17,7 @@ HISTORY_EVERY_S = 1.0
 NOTES_SHOWN = 8
 #: When a drain ends is not planned: its bar is full when it is over.
 DRAIN_SHARE_MAX = 0.9
+REPORT_STEP = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +89,10 @@ class Board:
         since = {Phase.OUTAGE: "after the primary broke", Phase.DRAIN: "after it was healed"}.get(self.phase)
         when = f", {now_s - self.phase_began_s:.1f} s {since}" if since else ""
         return [f"{', '.join(paths)}: {state}{when}" for state, paths in changed.items()]
+
+    def step(self) -> None:
+        """The report came further. How many steps it takes is its own affair: each is a part of what is left."""
+        self.reported += REPORT_STEP * (1.0 - self.reported)
 
     def note(self, now_s: float, text: str) -> Note:
         self.notes.append(Note(at_s=self.elapsed_s(now_s), text=text))

@@ -62,6 +62,9 @@ def _short(path: Path) -> str:
 
 def cost_line(summary: Mapping[str, Any] | None) -> str | None:
     """What the run would have cost in Azure, where the report says so."""
-    if summary is None or not isinstance(cost := summary.get("cost"), int | float):
+    try:
+        costs = {} if summary is None else summary["costs"]
+        after, before = float(costs["after"]["money"]), float(costs["before"]["money"])
+        return f"{after:.4f} {costs['prices']['currency']} in Azure, {before:.4f} without the outage (list prices)"
+    except (KeyError, TypeError, ValueError):
         return None
-    return f"{cost:.6f} {summary.get('currency', 'USD')} in Azure"

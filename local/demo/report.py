@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from local.stack.options import ROOT
 
 REPORT_S_MAX = 600.0
 SUMMARY_BYTES_MAX = 16 * 1024 * 1024
+LINE_BYTES_MAX = 1024 * 1024
+_PROGRESS = re.compile(r"report: +[\d.]+ s +(.+)")
 
 
 class ReportFailed(Exception):
@@ -37,7 +40,8 @@ def require_pipeline(root: Path = ROOT) -> None:
         raise ReportFailed("the report is made by the package pipeline, which is not here; --no-report goes without it")
 
 
-async def make_report(events: Path, out: Path, log: Callable[[str], None]) -> Report:
+async def make_report(events: Path, out: Path, on_line: Callable[[str], None]) -> Report:
+    """`on_line` hears every line that the pipeline says, as it says it."""
     command = [sys.executable, "-m", "pipeline", "report", "--events", str(events), "--out", str(out)]
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -45,12 +49,14 @@ async def make_report(events: Path, out: Path, log: Callable[[str], None]) -> Re
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        limit=LINE_BYTES_MAX,
         start_new_session=True,
         preexec_fn=functools.partial(die_with_parent, os.getpid()),
     )
     try:
         async with asyncio.timeout(REPORT_S_MAX):
-            said, _ = await process.communicate()
+            last = await _heard(process, on_line)
+            await process.wait()
     except TimeoutError:
         raise ReportFailed(f"the report is not ready after {REPORT_S_MAX:g} s") from None
     finally:
@@ -58,13 +64,26 @@ async def make_report(events: Path, out: Path, log: Callable[[str], None]) -> Re
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    lines = said.decode("utf-8", "replace").splitlines()
-    for line in lines:
-        log(line)
     if process.returncode:
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
         raise ReportFailed(f"`python -m pipeline report` ended with code {process.returncode}: {last}")
     return read_report(out)
+
+
+async def _heard(process: asyncio.subprocess.Process, on_line: Callable[[str], None]) -> str:
+    """The last thing it said."""
+    assert process.stdout is not None
+    last = "it said nothing"
+    async for line in process.stdout:
+        text = line.decode("utf-8", "replace").rstrip()
+        on_line(text)
+        last = text.strip() or last
+    return last
+
+
+def step_in(line: str) -> str | None:
+    """What the pipeline is about, where the line tells of progress: `report:  11.2 s  table instances`."""
+    found = _PROGRESS.fullmatch(line)
+    return found[1] if found else None
 
 
 def read_report(out: Path) -> Report:

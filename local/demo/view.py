@@ -9,6 +9,7 @@ from rich.console import Console
 from local.demo.board import Note, Snapshot
 from local.demo.figures import Outcome, figures
 from local.demo.picture import LiveScreen
+from local.demo.schedule import Phase
 
 PROGRESS_EVERY_S = 5.0
 
@@ -36,7 +37,7 @@ class PlainView:
         self._line(f"{note.at_s:6.1f} s  {note.text}")
 
     def show(self, snapshot: Snapshot) -> None:
-        if snapshot.elapsed_s < self._next_s:
+        if snapshot.elapsed_s < self._next_s or snapshot.phase is Phase.REPORT:
             return
         self._next_s = snapshot.elapsed_s + PROGRESS_EVERY_S
         states = ", ".join(f"{row.path} {row.state}" for row in snapshot.rows)

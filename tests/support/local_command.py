@@ -48,8 +48,8 @@ class Command:
                 raise AssertionError(f"{text!r} did not come:\n{self.text}")
             time.sleep(0.02)
 
-    def ended(self) -> int:
-        code = self.process.wait(DEADLINE_S)
+    def ended(self, seconds: float = DEADLINE_S) -> int:
+        code = self.process.wait(seconds)
         self._reader.join(10)
         return code
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from local.demo import report
-from local.demo.report import ReportFailed, read_report, require_pipeline
+from local.demo.report import ReportFailed, read_report, require_pipeline, step_in
 
 
 def test_a_missing_pipeline_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -16,6 +16,14 @@ def test_a_missing_pipeline_is_refused_before_anything_starts(tmp_path: Path) ->
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "__main__.py").touch()
     require_pipeline(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [("report:  11.2 s  table instances", "table instances"), ("Setting log level", None), ("report: 1 s", None)],
+)
+def test_progress_is_told_from_noise(line: str, step: str | None) -> None:
+    assert step == step_in(line)
 
 
 def test_a_whole_report_is_read(tmp_path: Path) -> None:

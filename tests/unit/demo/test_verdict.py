@@ -109,3 +109,8 @@ def test_messages_that_were_never_accepted_are_told_apart() -> None:
 def test_a_cost_is_shown_where_the_report_has_one() -> None:
     assert None is cost_line(None)
     assert None is cost_line(SUMMARY)
+    assert None is cost_line({**SUMMARY, "costs": {"after": {"money": "a lot"}}})
+    costs = {"prices": {"currency": "USD"}, "before": {"money": 0.01051}, "after": {"money": 0.01207}}
+    expected = "0.0121 USD in Azure, 0.0105 without the outage (list prices)"
+    assert expected == cost_line({**SUMMARY, "costs": costs})
+    assert expected == dict(figures(outcome(CLEAN, {**SUMMARY, "costs": costs})))["cost"]

@@ -48,6 +48,17 @@ def test_a_drain_is_not_called_done_before_it_is_over() -> None:
     assert 1.0 == made.snapshot(201.0).shares[Phase.DRAIN]
 
 
+def test_every_step_of_the_report_is_seen_and_none_is_the_last() -> None:
+    made = board()
+    made.enter(Phase.REPORT, 130.0)
+    shares = []
+    for _ in range(20):
+        made.step()
+        shares.append(made.snapshot(130.0).shares[Phase.REPORT])
+    assert sorted(set(shares)) == shares
+    assert 0.9 < shares[-1] < 1.0
+
+
 def test_rates_are_those_of_the_last_seconds() -> None:
     made = board()
     made.snapshot(104.0)
