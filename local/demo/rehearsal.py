@@ -32,6 +32,8 @@ STATUS_EVERY_S = 0.5
 DRAIN_S_MAX = 120.0
 #: Nothing new for so long: a copy that was on its way has arrived.
 QUIET_S = 2.0
+#: Nothing new for so long, with an empty backlog: not even a lock that ran out will bring what is missing.
+STILL_S = 25.0
 
 
 class Rehearsal:
@@ -138,9 +140,11 @@ class Rehearsal:
         while loop.time() < ends:
             if self.ledger.arrivals != seen:
                 seen, quiet_since = self.ledger.arrivals, loop.time()
-            is_quiet = loop.time() >= max(quiet_since + QUIET_S, nothing_late_after)
-            if is_quiet and not self.ledger.undelivered and await self._is_over(client):
-                self.say("everything is delivered, and the backlog is empty")
+            missing = self.ledger.undelivered
+            quiet_s = STILL_S if missing else QUIET_S
+            is_quiet = loop.time() >= max(quiet_since + quiet_s, nothing_late_after)
+            if is_quiet and await self._is_over(client):
+                self.say(f"the backlog is empty, and {f'{missing} messages are missing' if missing else 'all arrived'}")
                 return
             await asyncio.sleep(SHOW_EVERY_S)
         self.say(f"after {DRAIN_S_MAX:g} s the backlog is not empty; the audit finds what waits")

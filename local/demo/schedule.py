@@ -14,7 +14,8 @@ ATTEMPT_S_MIN, ATTEMPT_S_MAX = 1.0, 2.0
 #: An outage has to outlast suspicion and the attempts that raise it, or nothing is diverted.
 OUTAGE_PARTS = 6
 SEND_DEADLINE_S = 10.0
-PING_S = 2.0
+#: A round of pings to all partitions has to fit in, also on a busy machine.
+PING_S = 3.0
 
 
 class Phase(Enum):
