@@ -20,7 +20,7 @@ COLOURS = {
     "available": "green", "draining": "cyan", "partly available": "magenta", "suspect": "yellow", "unavailable": "red",
 }  # fmt: skip
 PHASE_COLOURS = {Phase.HEALTHY: "green", Phase.OUTAGE: "red", Phase.DRAIN: "cyan", Phase.REPORT: "magenta"}
-HISTORY_WIDTH = 36
+HISTORY_WIDTH = 28
 PICTURE_WIDTH = 110
 # Without the web font of rich's own template: a picture loads nothing from anywhere.
 SVG_FORMAT = """\
@@ -96,9 +96,9 @@ def _phases(snapshot: Snapshot) -> RenderableType:
 def _entities(snapshot: Snapshot) -> RenderableType:
     table = Table(box=None, expand=True, pad_edge=False)
     table.add_column("entity", no_wrap=True)
-    table.add_column("state, second by second", no_wrap=True)
+    table.add_column("state", no_wrap=True)
     for name in ("accepted", "diverted", "waiting", "delivered"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", ratio=1, min_width=8)
     for row in snapshot.rows:
         bar = ProgressBar(total=max(1, row.accepted), completed=row.delivered, complete_style="green")
@@ -132,7 +132,12 @@ def _figures(snapshot: Snapshot) -> RenderableType:
 
 
 def _notes(snapshot: Snapshot) -> RenderableType:
-    return Group(*(Text.assemble((f"{note.at_s:6.1f} s  ", "dim"), note.text) for note in snapshot.notes))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(justify="right", style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for note in snapshot.notes:
+        grid.add_row(f"{note.at_s:.1f} s", Text(note.text))
+    return grid
 
 
 def draw_verdict(outcome: Outcome) -> RenderableType:

@@ -33,7 +33,7 @@ PLACES = (ORDERS, INVOICES, SHIPMENTS, READINGS, ALL_EVENTS, URGENT_EVENTS)
 #: Entities in the order in which they take turns, with what is special about them.
 ENTITIES = {
     "orders": "queue",
-    "invoices": "queue, duplicate detection",
+    "invoices": "duplicate detection",
     "shipments": "session queue",
     "readings": "partitioned queue",
     "events": "topic, 2 subscriptions",
