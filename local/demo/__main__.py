@@ -65,7 +65,7 @@ def own_folder(options: DemoOptions) -> Iterator[TextIO]:
         (options.out / "demo.json").unlink(missing_ok=True)
         for name in ("data", "telemetry", "report"):
             shutil.rmtree(options.folder / name, ignore_errors=True)
-        with (options.folder / "demo.log").open("w", encoding="utf-8") as log:
+        with (options.folder / "demo.log").open("w", encoding="utf-8", buffering=1) as log:
             handler = logging.StreamHandler(log)
             handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
             logging.basicConfig(level=logging.WARNING, handlers=[handler])
