@@ -48,8 +48,10 @@ def _round_step(raw: float) -> float:
 
 
 def decade_ticks(low: float, high: float) -> list[float]:
-    first, last = math.floor(math.log10(max(low, 1e-6))), math.ceil(math.log10(max(high, 1e-6)))
-    return [10.0**power for power in range(first, max(last, first + 1) + 1)]
+    """Powers of ten with the values between them; a value that is one itself gets room on both sides."""
+    first = math.floor(math.log10(max(low, 1e-6)) - 1e-9)
+    last = math.ceil(math.log10(max(high, 1e-6)) + 1e-9)
+    return [10.0**power for power in range(first, last + 1)]
 
 
 def time_ticks(start: float, end: float, count: int) -> list[tuple[float, str]]:

@@ -71,7 +71,7 @@ def _headline(found: Mapping[str, Any], currency: str) -> str:
         f"A message takes {normal} operations (send, receive, complete); a diverted one takes {failed_over} (the same "
         f"in the backlog queue first). At {price} for a million operations, a million messages cost {normal} × {price} "
         f"= {straight}, and {failed_over} × {price} = {detour} if all of them are diverted. The base charge of the "
-        f"recorded {found['hours']:,.1f} hours, {money_text(float(found['base']), currency)}, comes on top."
+        f"recorded {seconds_text(found['hours'] * 3600)}, {money_text(float(found['base']), currency)}, comes on top."
     )
     return f'<div class="sum">{tiles}</div><p class="note">{escape(text)}</p>'
 

@@ -129,6 +129,7 @@ def test_ticks_are_round_and_cover_the_values() -> None:
     assert [0, 20, 40, 60, 80] == round_ticks(73, 4)
     assert [0, 1] == round_ticks(0.3, 4, whole=True)
     assert [0.001, 0.01, 0.1, 1.0] == decade_ticks(0.002, 0.9)
+    assert [0.001, 0.01, 0.1] == decade_ticks(0.01, 0.01)
     assert ["12:00:00", "12:00:30", "12:01:00", "12:01:30"] == [text for _, text in time_ticks(NOON, NOON + 100, 4)]
 
 
