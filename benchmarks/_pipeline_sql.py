@@ -6,7 +6,7 @@ DELIVERIES = """
 WITH audits AS (
     SELECT lower(path) AS place, max(since) AS since FROM lines WHERE event = 'audit.completed' GROUP BY 1
 ), steps AS (
-    SELECT lower(path) AS path, message_id, event, at, lower(backlog_queue) AS queue, subscription, sequence_number,
+    SELECT lower(path) AS path, message_id, event, "at", lower(backlog_queue) AS queue, subscription, sequence_number,
         reason = 'TTLExpiredException' AS expired,
         event = 'message.received' AND path LIKE '%/x-servicebus-transfer/%' AS in_backlog,
         CASE WHEN event = 'send.accepted' THEN coalesce(lower(backlog_queue), lower(path)) ELSE lower(path) END AS place
@@ -16,8 +16,8 @@ WITH audits AS (
 ), diverted AS (
     SELECT DISTINCT path AS home, message_id, place FROM steps WHERE event = 'send.accepted' AND queue IS NOT NULL
 ), placed AS (
-    SELECT coalesce(home, path) AS path, steps.message_id, event, at, queue, subscription, sequence_number, expired,
-        in_backlog, since IS NULL OR at >= since AS stands
+    SELECT coalesce(home, path) AS path, steps.message_id, event, "at", queue, subscription, sequence_number, expired,
+        in_backlog, since IS NULL OR "at" >= since AS stands
     FROM steps
     LEFT JOIN diverted ON in_backlog AND diverted.place = steps.place AND diverted.message_id = steps.message_id
     LEFT JOIN audits ON audits.place = steps.place

@@ -26,7 +26,7 @@ from pipeline.reading import events_of, read_compacted
 from pipeline.session import spark_session
 from pipeline.stream import StreamOptions, stream
 
-EVENTS = int(os.environ.get("PIPELINE_BENCH_EVENTS", "300000"))
+EVENTS = int(os.environ.get("PIPELINE_BENCH_EVENTS", "100000"))
 #: Records of one made-up message, on average: accepted, received, some of them diverted or of a topic.
 EVENTS_PER_MESSAGE = 2.2
 ROUNDS = 2
