@@ -62,6 +62,7 @@ LAYERS = {
         ours=(*CORE, "shared.composition", "shared.services", "shared.version", "functions"), others=FUNCTIONS_SDK
     ),
     "function_app": Layer(ours=("functions",), others=FUNCTIONS_SDK),
+    "pipeline.servicebus": Layer(ours=("shared", "pipeline.servicebus"), others=ANY),
     # Frames in, frames out: no session, no files, no clock.
     **{f"pipeline.{name}": Layer(ours=("pipeline",), others=FRAMES, stdlib=PURE) for name in PURE_TABLES},
     "pipeline": Layer(ours=("shared.telemetry_events", "shared.domain", "pipeline"), others=ANY),
