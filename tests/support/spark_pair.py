@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from local.broker.descriptions import QueueDescription
+from tests.support.broker import take
 from tests.support.broker_thread import BrokerThread
 from tests.support.send_services import POLL_S, PairOnBroker, until
 from tests.support.syphon_services import dead_letters, instance
@@ -42,6 +43,46 @@ class SparkPair:
                 pair.primary.core.create_queue(queue, QueueDescription(**description))  # type: ignore[arg-type]
 
         self.ask(create)
+
+    def create_entities_partitioned(self, *queues: str) -> None:
+        description = QueueDescription(enable_partitioning=True)
+        for queue in queues:
+            self.ask(lambda pair, queue=queue: pair.primary.core.create_queue(queue, description))  # type: ignore[misc]
+
+    def snapshot(self) -> list[tuple[object, ...]]:
+        """All that reading could change about any message of either namespace."""
+
+        def look(pair: PairOnBroker) -> list[tuple[object, ...]]:
+            return [
+                (queue.path, message.sequence_number, message.state, message.lock_token, message.delivery_count)
+                for namespace in (pair.primary, pair.secondary)
+                for queue in namespace.core.queues()
+                for part in (queue.main, queue.dead_letters)
+                for message in part.messages()
+            ]
+
+        return self.ask(look)
+
+    def numbers_by_partition(self, path: str) -> Counter[int]:
+        return self.ask(lambda pair: Counter(message.partition for message in pair.in_primary(path)))
+
+    def dead_letter(self, path: str, count: int, *, reason: str) -> None:
+        def move(pair: PairOnBroker) -> None:
+            queue = pair.primary.core.queue(path).main
+            for _ in range(count):
+                queue.dead_letter(take(queue), reason, "a description")
+
+        self.ask(move)
+
+    def remove(self, path: str, message_id: str) -> None:
+        """Behind everybody's back."""
+
+        def complete(pair: PairOnBroker) -> None:
+            queue = pair.primary.core.queue(path).main
+            (found,) = (one for one in queue.messages() if one.content.message_id == message_id)
+            queue.partitions[found.partition].remove(found)
+
+        self.ask(complete)
 
     def ids(self, path: str) -> Counter[str]:
         return self.ask(lambda pair: pair.where(path)[0])
