@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.servicebus.source import ServiceBusDataSource
-from tests.support.send_fixtures import storage
+from tests.support.send_fixtures import pair, storage
 from tests.support.spark_pair import SparkPair, spark_pair
 
-__all__ = ["storage"]
+__all__ = ["pair", "storage"]
 
 # Spark starts other Pythons, for the driver's side of a source and for its tasks: they are to be this one.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
