@@ -22,6 +22,7 @@ from shared.adapters.credentials import credential_for
 from shared.adapters.sdk_failures import classify, detail_of
 from shared.adapters.servicebus import sdk_client
 from shared.bounded import within
+from shared.domain.backlog import TRANSFER_SEGMENT
 from shared.domain.failures import Failure
 
 PARTITIONS_MAX = 16
@@ -113,7 +114,9 @@ class Peeker:
                 "which would keep its receivers out; its dead-letter queue (subQueue=deadLetter) can be read"
             ) from None
         if failure in _FINAL or is_last:
-            hint = "; is BACKLOG_QUEUE_COUNT right?" if failure is Failure.ENTITY_NOT_FOUND else ""
+            is_backlog = f"/{TRANSFER_SEGMENT}/" in self._queue.name
+            missing = failure is Failure.ENTITY_NOT_FOUND and is_backlog
+            hint = "; pair first, or correct BACKLOG_QUEUE_COUNT" if missing else ""
             raise ReadFailed(f"{self._queue.name} cannot be read: {failure.value}: {detail}{hint}") from None
 
     async def _close(self) -> None:

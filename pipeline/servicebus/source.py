@@ -19,6 +19,7 @@ from pipeline.servicebus.errors import ColumnRefused, OptionRefused, SourceError
 from pipeline.servicebus.given import Given, Use, read_given
 from pipeline.servicebus.plans import plan_read, plan_write
 from shared.composition import AUTHORITY_SETTING
+from shared.connections.reader import Secret
 
 if TYPE_CHECKING:
     from pipeline.servicebus.plans import ReadPlan, WritePlan
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 class ServiceBusDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        # Not kept as the base class would, where a repr or a traceback with values could show them.
+        # Not kept as the base class would, since a dict shows its values to everybody who prints it.
         super().__init__({name: "***" for name in options})
-        self.__given = dict(options)
+        self._secrets = {name: Secret(value) for name, value in options.items()}
 
     @classmethod
     def name(cls) -> str:
@@ -76,7 +77,7 @@ class ServiceBusDataSource(DataSource):
         return plan_write(self._given(use), os.environ.get(AUTHORITY_SETTING) or None)
 
     def _given(self, use: Use) -> Given:
-        return read_given(self.__given, os.environ, use)
+        return read_given({name: value.reveal() for name, value in self._secrets.items()}, os.environ, use)
 
     def _check_schema(self, schema: StructType) -> None:
         if schema != self.schema():
@@ -84,4 +85,6 @@ class ServiceBusDataSource(DataSource):
 
     def _check_mode(self, overwrite: bool) -> None:
         if overwrite:
-            raise OptionRefused("mode overwrite is refused: a queue's messages are not replaced; use mode append")
+            raise OptionRefused(
+                "mode overwrite (complete, of a stream) is refused: messages are not replaced; use append"
+            )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pipeline.servicebus.columns import Ids, check_columns
 from pipeline.servicebus.plans import WritePlan
-from pipeline.servicebus.writing import Written, send, task
+from pipeline.servicebus.writing import Written, say_what_was_sent, send, task
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -31,3 +31,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert None not in (query, batch), "a streaming task knows its query and its batch"
         ids = Ids(prefix=f"{query}-{batch}-{partition}", entity=self._plan.entity, partition=partition)
         return send(self._plan, self._columns, ids, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        say_what_was_sent(messages)

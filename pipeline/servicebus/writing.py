@@ -2,13 +2,15 @@
 
 A task that fails is run again from its first row, and a micro-batch whose commit failed is run again as a whole. What
 was sent before is sent again, under the same ids: duplicate detection of the queue then drops it, and without that a
-receiver can. There is nothing to commit or to take back at a broker, so `commit` and `abort` do nothing.
+receiver can. There is nothing to commit or to take back at a broker: `commit` only says what was sent, and what a
+failed job had sent stays sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ from pipeline.servicebus.sending import PartitionSender, Tally
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
+_LOGGER = logging.getLogger(__name__)
 
 HOW_TO_NAME_ROWS = (
     "there is no column message_id; a task that Spark runs again would send its rows under new ids, and nobody could "
@@ -48,6 +52,19 @@ class BatchWriter(DataSourceArrowWriter):
             prefix=None if prefix is None else f"{prefix}-{partition}", entity=self._plan.entity, partition=partition
         )
         return send(self._plan, self._columns, ids, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        say_what_was_sent(messages)
+
+
+def say_what_was_sent(messages: Iterable[WriterCommitMessage | None]) -> None:
+    tallies = [message.tally for message in messages if isinstance(message, Written)]
+    _LOGGER.info(
+        "%d rows were accepted, %d of them by the backlog; %d may be there twice under one id",
+        sum(tally.rows for tally in tallies),
+        sum(tally.diverted for tally in tallies),
+        sum(tally.possible_duplicates for tally in tallies),
+    )
 
 
 def task() -> TaskContext:

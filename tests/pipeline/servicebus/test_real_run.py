@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from pyspark.sql import SparkSession
@@ -19,6 +20,9 @@ from shared.domain.availability import Route
 from shared.paired_sender import PairedSender
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import SyphonHost, dead_letters, ids
+
+#: The first test to use Spark waits for it to start, and one that is stopped half-way would spoil it for the others.
+pytestmark = pytest.mark.timeout(600)
 
 RECEIVED = 50
 SECONDS_MAX = 40.0
