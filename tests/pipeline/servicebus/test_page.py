@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.servicebus.columns import COLUMNS
@@ -15,9 +14,6 @@ from pipeline.servicebus.given import OWN
 from pipeline.servicebus.rows import SCHEMA
 from tests.support.app_process import ROOT
 from tests.support.spark_pair import SparkPair
-
-#: The first test to use Spark waits for it to start, and one that is stopped half-way would spoil it for the others.
-pytestmark = pytest.mark.timeout(600)
 
 PAGE = (ROOT / "docs" / "spark-source.md").read_text()
 

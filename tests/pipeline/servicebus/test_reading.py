@@ -24,9 +24,6 @@ from tests.support.send_services import PairOnBroker
 from tests.support.spark_pair import SparkPair, eventually
 from tests.support.syphon_services import backlog_payload, fill
 
-#: The first test to use Spark waits for it to start, and one that is stopped half-way would spoil it for the others.
-pytestmark = pytest.mark.timeout(600)
-
 MESSAGES = 600
 
 

@@ -14,9 +14,6 @@ from pyspark.sql import functions as f
 
 from tests.support.spark_pair import SparkPair
 
-#: The first test to use Spark waits for it to start, and one that is stopped half-way would spoil it for the others.
-pytestmark = pytest.mark.timeout(600)
-
 
 def numbered(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
     rows = spark.range(0, count, 1, partitions)
