@@ -129,7 +129,7 @@ def _equation(summary: Mapping[str, Any]) -> str:
         tiles.append(tile(count_text(value), text, style if value else "good" if name == "lost" else ""))
     beside = [
         tile(count_text(summary.get("duplicated", 0)), "arrived twice", "warn" if summary.get("duplicated") else ""),
-        tile(count_text(summary.get("refused", 0)), "refused, and told so"),
+        tile(count_text(summary.get("refused", 0)), "refused and never accepted"),
         tile(count_text(summary.get("delivered_via_backlog", 0)), "delivered through the backlog"),
         tile(seconds_text(summary.get("longest_wait_seconds")), "longest wait"),
     ]

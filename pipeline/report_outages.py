@@ -51,7 +51,14 @@ def _time_lines(frame: Frame, summary: Mapping[str, Any], lines: Rows) -> str:
     lanes: dict[str, list[Span]] = {}
     for row in sorted(lines, key=lambda row: seconds_of(row["started_at"]) or 0.0):
         lanes.setdefault(lane_name(row), []).append(_span(row))
-    troubled = sorted(lanes, key=lambda name: (-_trouble(lanes[name], frame.end), name))
+    keys = {lane_name(row) for row in lines if row.get("key")}
+
+    def order(name: str) -> tuple[bool, bool, float, str]:
+        """Trouble first; entities before their keys, of which there may be many."""
+        trouble = _trouble(lanes[name], frame.end)
+        return trouble == 0, name in keys, -trouble, name
+
+    troubled = sorted(lanes, key=order)
     rows = [(name, lanes[name]) for name in troubled[:LANES_MAX]]
     left_out = max(summary.get("lane_count", 0), len(lanes)) - len(rows)
     note = (

@@ -34,7 +34,9 @@ def troubled_lanes(table: DataFrame) -> DataFrame:
     is_trouble = F.col("state") != "available"
     # An interval that is not over counts for as long as any.
     trouble = F.sum(F.when(is_trouble, F.coalesce("seconds", F.lit(1e9)))).alias("trouble")
-    ranked = table.groupBy("entity", "key").agg(trouble).orderBy(F.desc_nulls_last("trouble"), "entity", "key")
+    # Entities before their keys, of which there may be many.
+    order = (F.col("trouble").isNull(), F.col("key").isNotNull(), F.desc("trouble"), "entity", "key")
+    ranked = table.groupBy("entity", "key").agg(trouble).orderBy(*order)
     lanes = ranked.limit(LANES_MAX).select(F.col("entity").alias("lane"), F.col("key").alias("lane_key"))
     latest = Window.partitionBy("entity", "key").orderBy(F.desc("started_at"))
     same = (F.col("entity") == F.col("lane")) & F.col("key").eqNullSafe(F.col("lane_key"))
@@ -47,8 +49,9 @@ def troubled_lanes(table: DataFrame) -> DataFrame:
 
 
 def latest_outages(table: DataFrame) -> DataFrame:
-    """Those that are not over first, then the latest."""
-    return table.orderBy(F.col("ended_at").isNotNull(), F.desc("started_at"), "entity").limit(OUTAGES_MAX)
+    """Those that are not over first; of entities before those of their keys; then the latest."""
+    order = (F.col("ended_at").isNotNull(), F.col("key").isNotNull(), F.desc("started_at"), "entity")
+    return table.orderBy(*order).limit(OUTAGES_MAX)
 
 
 def busiest(table: DataFrame) -> DataFrame:

@@ -332,5 +332,9 @@ def test_time_with_something_waiting_is_counted_once_by_queue(tables: Tables) ->
     assert {"0": 63.5, "1": 23.0, "2": 1970.0, "3": 35.0, "4": 999.0, "5": 1988.0} == found
 
 
-def test_without_events_every_table_is_empty(spark: SparkSession) -> None:
-    assert Tables(lines=[], outages=[], sends=[], by_time=[], drain=[], waiting=[]) == compute(frame(spark))
+def test_without_events_the_tables_are_empty(spark: SparkSession) -> None:
+    """Nor does the width of a step, which goes by the length of the records, fall over there being none."""
+    events = frame(spark)
+    lines, stayed = time_line(events), stays(events)
+    for table in (outages(events, lines, stayed), sends_by_time(events), drain_curve(events, stayed)):
+        assert table.isEmpty()

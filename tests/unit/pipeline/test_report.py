@@ -148,6 +148,12 @@ def test_the_arithmetic_of_costs_is_spelled_out_and_assumptions_are_marked() -> 
     assert {"measured", "assumed"} <= set(found.words)
 
 
+def test_the_time_line_shows_trouble_first_and_entities_before_their_keys() -> None:
+    found = page()
+    names = ["orders", "invoices", "notifications", "telemetry/devices", "orders (key 9f86d081884c)", "audit-trail"]
+    assert names == [word for word in found.words if word in names][: len(names)]
+
+
 def test_an_outage_that_is_not_over_says_so() -> None:
     assert "not over" in page().words
 
