@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import is_key_lane, without_key
 
 SCHEMA_VERSION = 1
 PARTITION_COUNT = 16
@@ -313,6 +314,8 @@ def as_line(event: TelemetryEvent, *, instance: str, sequence: int) -> str:
         value = getattr(event, name)
         if value is not None:
             record[name] = value.isoformat() if isinstance(value, datetime) else value
+    if is_key_lane(path := EntityPath(str(record.get("path", "")))):
+        record["path"] = without_key(path)
     return json.dumps(record, separators=(",", ":")) + "\n"
 
 

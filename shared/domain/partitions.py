@@ -21,6 +21,7 @@ from shared.domain.pair import EntityPath
 _MARK = "#"
 #: Stands before the digest of a key that would be too long for a row of shared state.
 _DIGEST = "~"
+_SHORT_DIGEST_BYTES = 8
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 KEY_TEXT_MAX = 200
 
@@ -79,6 +80,13 @@ def is_key_lane(path: EntityPath) -> bool:
 def entity_of(path: EntityPath) -> EntityPath:
     """The entity itself, of a key lane or of its own path."""
     return EntityPath(path.partition(_MARK)[0])
+
+
+def without_key(path: EntityPath) -> EntityPath:
+    """The lane under a name that tells it from others and does not tell the key."""
+    entity, _, text = path.partition(_MARK)
+    digest = hashlib.blake2b(text.encode(), digest_size=_SHORT_DIGEST_BYTES).hexdigest()
+    return EntityPath(f"{entity}{_MARK}{_DIGEST}{digest}")
 
 
 def read_key_lane(path: EntityPath) -> KeyLane:

@@ -18,7 +18,9 @@ from shared.adapters.telemetry_files import FolderPublisher, PublishFailed
 from shared.adapters.telemetry_sinks import Fanout
 from shared.adapters.telemetry_writer import TelemetryWriter, WriterOptions
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import entity_of, key_lane
 from shared.telemetry_events import (
+    AvailabilityChanged,
     EventsDropped,
     SendAccepted,
     StateStorageChanged,
@@ -53,6 +55,17 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_a_record_about_a_key_does_not_tell_the_key() -> None:
+    lanes = [key_lane(EntityPath("orders"), key) for key in ("customer-7", "customer-8")]
+    events = [AvailabilityChanged(at=AT, path=lane, before="a", after="b", reason="") for lane in lanes]
+    lines = [as_line(event, instance="a", sequence=0) for event in events]
+    assert not any("customer" in line for line in lines)
+    paths = {json.loads(line)["path"] for line in lines}
+    assert 2 == len(paths)
+    assert {"orders"} == {entity_of(path) for path in paths}
+
 
 
 def test_a_record_holds_version_name_instance_number_and_fields_but_no_key() -> None:
