@@ -100,13 +100,14 @@ def test_spark_submit_reports_and_writes_on_a_cluster_with_the_zip(bus: SparkPai
         "frame.write.format('servicebus').option('entity', 'orders').mode('append').save()\n"
         "print('read back', spark.read.format('servicebus').load('orders').count())\n"
     )
-    done = run([*submit, str(writing)], tmp_path, **settings)
+    loopback = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    done = run([*submit, str(writing)], tmp_path, **settings, **loopback)
     assert 0 == done.returncode, done.stdout + done.stderr
     assert "read back 1000" in done.stdout
     assert Counter({f"m-{n}": 1 for n in range(1000)}) == bus.ids("orders")
     out = tmp_path / "report"
     arguments = ["report", "--events", str(tmp_path / "telemetry"), "--out", str(out)]
-    done = run([*submit, str(program), *arguments], tmp_path)
+    done = run([*submit, str(program), *arguments], tmp_path, **loopback)
     assert 0 == done.returncode, done.stdout + done.stderr
     summary = json.loads((out / "summary.json").read_text())
     assert (1000, 1000, 0) == tuple(summary[name] for name in ("accepted", "delivered", "lost"))
