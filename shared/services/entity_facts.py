@@ -103,6 +103,10 @@ class EntityFacts:
             self._remember(name, None)
         except (AdminFailed, TimeoutError) as error:
             self._ask_later(path, str(error) or "no answer")
+        except Exception as error:
+            # Whatever is wrong, it says nothing about the entity, and must not be asked for at every send.
+            _LOGGER.exception("asking about %s broke", path)
+            self._ask_later(path, type(error).__name__)
         else:
             if found is None:
                 self._ask_later(path, "there is no such entity")

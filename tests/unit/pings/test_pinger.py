@@ -229,8 +229,9 @@ async def test_an_administration_that_fails_is_asked_again_and_until_then_all_pa
     assert app.facts.is_partitioned(ORDERS)
 
 
-async def test_an_administration_that_fails_is_not_asked_all_the_time() -> None:
-    app = PingingInstance(admin=Facts([AdminFailed("503")]))
+@pytest.mark.parametrize("error", [AdminFailed("503"), ValueError("not what it should answer")])
+async def test_an_administration_that_fails_is_not_asked_all_the_time(error: Exception) -> None:
+    app = PingingInstance(admin=Facts([error]))
     for _ in range(5):
         assert not await app.facts.learnt(ORDERS, seconds=1)
     assert 1 == app.admin.asked
