@@ -44,6 +44,8 @@ def spark_session(
     wanted = {"spark.sql.session.timeZone": "UTC", **settings}
     if master is not None or not any(os.environ.get(variable) for variable in DECIDED_ELSEWHERE):
         use_java()
+        # Python sources run in processes of their own, which must find the packages that this one has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master or "local[*]")
         logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
         wanted = {**SETTINGS, "spark.driver.extraJavaOptions": f"{logging} {java_options}".strip(), **settings}
