@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
+            if item.get_closest_marker("timeout") is None and item.get_closest_marker("soak") is None:
                 item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
 
