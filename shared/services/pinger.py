@@ -136,20 +136,23 @@ class Pinger:
     async def _try(self, path: EntityPath) -> tuple[int, PingFailed | None]:
         """How many pings, and what was wrong, if anything; never longer than pinging may take.
 
-        As long as nobody can tell, an entity is pinged as a partitioned one: a plain one that is back then gets more
-        pings than it needs, once. One goes ahead: while the entity is out, that is all it costs.
+        One goes ahead: while the entity is out, that is all it costs, and nothing is waited for. As long as nobody can
+        tell, an entity that answers is pinged as a partitioned one: a plain one then gets more pings than it needs,
+        once.
         """
-        options, loop = self._options, asyncio.get_running_loop()
-        await self._facts.learnt(path, seconds=FACTS_SECONDS_MAX)
-        keyed = options.all_partitions and self._facts.may_be_partitioned(path)
-        plain_limit = ping_deadline(options.attempt_timeout, options.interval)
-        limit = options.partitioned_attempt_timeout if keyed else plain_limit
-        until = loop.time() + limit.total_seconds()
-        problem = await self._pings.all_pass(path, [str(uuid.uuid4())], seconds=limit.total_seconds())
-        if problem is not None or not keyed:
+        options = self._options
+        self._facts.learn(path)
+        partitioned_s = options.partitioned_attempt_timeout.total_seconds()
+        plain_s = ping_deadline(options.attempt_timeout, options.interval).total_seconds()
+        first_s = partitioned_s if self._facts.is_partitioned(path) else plain_s
+        problem = await self._pings.all_pass(path, [str(uuid.uuid4())], seconds=first_s)
+        if problem is not None or not options.all_partitions:
             return 1, problem
+        await self._facts.learnt(path, seconds=FACTS_SECONDS_MAX)
+        if not self._facts.may_be_partitioned(path):
+            return 1, None
         rest = [str(uuid.uuid4()) for _ in range(PARTITION_PINGS - 1)]
-        return PARTITION_PINGS, await self._pings.all_pass(path, rest, seconds=max(until - loop.time(), 0.0))
+        return PARTITION_PINGS, await self._pings.all_pass(path, rest, seconds=partitioned_s)
 
     async def close(self) -> None:
         if self._keys is not None:

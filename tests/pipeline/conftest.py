@@ -27,6 +27,7 @@ SETTINGS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the pipeline go to one process: every further one would start a Spark of its own."""
     for item in items:

@@ -28,7 +28,7 @@ class CrashingPrimary:
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
         self.connection_string = ""
-        self._authority = ""
+        self.authority = ""
 
     def __enter__(self) -> CrashingPrimary:
         self._folder.mkdir()
@@ -40,14 +40,16 @@ class CrashingPrimary:
 
     def start(self) -> None:
         arguments = ["--namespace", f"primary:{self._port}:0", "--key", KEY, "--data", str(self._folder / "data")]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "local.broker", *arguments, "--certificates", str(self._folder / "certificates")],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=(self._folder / "broker.log").open("a"),
-            text=True,
-            preexec_fn=functools.partial(die_with_parent, os.getpid()),
-        )
+        arguments += ["--certificates", str(self._folder / "certificates")]
+        with (self._folder / "broker.log").open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "local.broker", *arguments],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                preexec_fn=functools.partial(die_with_parent, os.getpid()),
+            )
         assert self._process.stdout is not None
         printed = ""
         for line in self._process.stdout:
@@ -59,7 +61,7 @@ class CrashingPrimary:
         self.connection_string, self._port = found[0], int(found[1])
         trusted = re.search(r"SSL_CERT_FILE=(\S+)", printed)
         assert trusted is not None, printed
-        self._authority = trusted[1]
+        self.authority = trusted[1]
 
     def kill(self) -> None:
         """kill -9: nothing of it gets the time to finish."""
@@ -79,7 +81,7 @@ class CrashingPrimary:
     ) -> None:
         """`topics`: each with the name of its subscription."""
         with ServiceBusAdministrationClient.from_connection_string(
-            self.connection_string, connection_verify=self._authority
+            self.connection_string, connection_verify=self.authority
         ) as administration:
             for path in queues:
                 administration.create_queue(path)

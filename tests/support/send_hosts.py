@@ -62,7 +62,8 @@ async def send_hosts(
     config = json.loads((ROOT / "host.json").read_text(encoding="utf-8"))
     config["extensions"]["durableTask"]["hubName"] = f"Send{secrets.token_hex(8)}"
     (app / "host.json").write_text(json.dumps(config), encoding="utf-8")
-    chosen = {**pair.app_settings(), "ENABLE_SYPHON": "false", **settings}
+    trusted = {"SSL_CERT_FILE": str(pair.broker.authority_file)}
+    chosen = {**pair.app_settings(), **trusted, "ENABLE_SYPHON": "false", **settings}
     hosts: list[SendHost] = []
     try:
         for number in range(count):

@@ -93,7 +93,9 @@ async def _rehearse_crash(pair: PairOnBroker, folder: Path, count: int) -> tuple
         async def restart() -> None:
             await asyncio.to_thread(primary.start)
 
-        settings = {"ServiceBusPrimary": primary.connection_string}
+        trusted = folder / "authorities.pem"
+        trusted.write_text(Path(primary.authority).read_text() + Path(pair.broker.authority_file).read_text())
+        settings = {"ServiceBusPrimary": primary.connection_string, "SSL_CERT_FILE": str(trusted)}
         ledger, times = await _journey(pair, folder, count, kill, restart, **settings)
         await receive_all(primary.connection_string, ledger)
     ledger.received.pop("probe", None)

@@ -210,8 +210,7 @@ async def test_pings_of_all_partitions_share_links_and_are_not_cut_off_by_a_shor
     assert [ORDERS] == await app.pinger.ping_what_is_due()
     assert 1 + LINKS_MAX == len(app.offices.primary.links)
     ahead, rest = pings.seconds
-    assert 20 == ahead
-    assert 20 >= rest > 2 * options.interval.total_seconds()
+    assert ahead < options.interval.total_seconds() < 20 == rest
 
 
 async def test_an_administration_that_fails_is_asked_again_and_until_then_all_partitions_are_pinged(
