@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-# Most tests wait for real clocks and sockets: one process more than there are cores keeps two cores busy.
-WORKERS ?= 3
+# Most tests wait for real clocks and sockets: twice as many processes as cores keep two cores busy.
+WORKERS ?= 4
 SETTINGS ?=
 DEMO_ARGS ?=
 
@@ -44,7 +44,7 @@ demo: $(READY)  ## rehearse an outage of the primary, with progress on screen an
 	@exec $(VENV_PYTHON) -m local.demo $(DEMO_ARGS)
 
 test: $(READY)  ## run all tests but the soak tests (below 15 minutes)
-	$(VENV_PYTHON) -m pytest -m "not soak" -n $(WORKERS) --dist loadgroup --durations=10 --durations-min=1 $(PYTEST_ARGS)
+	$(VENV_PYTHON) -m pytest -m "not soak" -n $(WORKERS) --durations=10 --durations-min=1 $(PYTEST_ARGS)
 
 check: $(READY)  ## ruff and mypy --strict
 	$(VENV_PYTHON) -m ruff check .

@@ -13,9 +13,15 @@ from shared import composition
 from shared.connections.namespace import NAME_SETTINGS, NAMESPACE_SETTINGS
 from shared.connections.storage import STORAGE_SETTINGS
 from shared.settings import options
+from tests.support.scheduling import pytest_xdist_make_scheduler
 from tests.support.soak_report import pytest_collection_modifyitems, pytest_runtest_logreport, pytest_sessionfinish
 
-__all__ = ["pytest_collection_modifyitems", "pytest_runtest_logreport", "pytest_sessionfinish"]
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_runtest_logreport",
+    "pytest_sessionfinish",
+    "pytest_xdist_make_scheduler",
+]
 
 SEED_VARIABLE = "TEST_SEED"
 OWN_SETTINGS = (*NAMESPACE_SETTINGS.values(), *NAME_SETTINGS.values(), *STORAGE_SETTINGS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +11,6 @@ from pipeline.errors import PipelineError
 from pipeline.session import spark_session, use_java
 from tests.support.optional import unavailable
 
-FOLDER = Path(__file__).parent
 #: Starts sooner, and small data never gets hot enough for the second compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: The first test of a run waits for Spark to start as well, on a busy machine for a minute.
@@ -27,14 +25,9 @@ SETTINGS = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the pipeline go to one process: every further one would start a Spark of its own."""
-    for item in items:
-        if item.path.is_relative_to(FOLDER):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None and item.get_closest_marker("soak") is None:
-                item.add_marker(pytest.mark.timeout(SECONDS_MAX))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("timeout") is None and item.get_closest_marker("soak") is None:
+        item.add_marker(pytest.mark.timeout(SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")

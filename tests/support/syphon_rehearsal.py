@@ -93,13 +93,17 @@ async def _rehearse_crash(pair: PairOnBroker, folder: Path, count: int) -> tuple
         async def restart() -> None:
             await asyncio.to_thread(primary.start)
 
-        trusted = folder / "authorities.pem"
-        trusted.write_text(Path(primary.authority).read_text() + Path(pair.broker.authority_file).read_text())
+        trusted = _joined(folder / "authorities.pem", Path(primary.authority), Path(pair.broker.authority_file))
         settings = {"ServiceBusPrimary": primary.connection_string, "SSL_CERT_FILE": str(trusted)}
         ledger, times = await _journey(pair, folder, count, kill, restart, **settings)
         await receive_all(primary.connection_string, ledger)
     ledger.received.pop("probe", None)
     return ledger, times
+
+
+def _joined(target: Path, *sources: Path) -> Path:
+    target.write_text("".join(source.read_text(encoding="utf-8") for source in sources), encoding="utf-8")
+    return target
 
 
 async def _journey(
