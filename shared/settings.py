@@ -23,7 +23,7 @@ T = TypeVar("T")
 # Service Bus quotas, Basic and Standard tier: queues and topics per namespace.
 ENTITIES_PER_NAMESPACE_MAX = 10_000
 # Where records are written is nobody's business but the operator's.
-_UNSHOWN = "telemetry_"
+_UNSHOWN = ("telemetry_", "open_telemetry")
 _WORDS = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 # A wrong value is repeated to people only if it is short and plain: a key pasted into the wrong place is neither.
 _SHOWABLE_VALUE = re.compile(r"[A-Za-z0-9 :.,-]{1,20}")

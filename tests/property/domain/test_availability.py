@@ -24,7 +24,7 @@ from tests.support.sending import NOON
 
 histories = st.lists(st.tuples(st.sampled_from(Event), st.integers(0, 120)), max_size=40)
 intervals = st.sampled_from([0, 2, 60]).map(lambda seconds: timedelta(seconds=seconds))
-RETURNS = (Event.PING_SUCCEEDED, Event.MARKED_HEALTHY)
+RETURNS = (Event.PING_SUCCEEDED, Event.ENTITY_UNKNOWN, Event.MARKED_HEALTHY)
 
 
 @given(history=histories, interval=intervals)
