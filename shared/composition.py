@@ -22,7 +22,7 @@ from shared.adapters.factories import TableFactoryStore
 from shared.adapters.log_telemetry import LogTelemetry
 from shared.adapters.otel_export import start_export
 from shared.adapters.recent_events import RecentEvents
-from shared.adapters.sdk_messages import outgoing_from
+from shared.adapters.sdk_messages import extended, outgoing_from
 from shared.adapters.servicebus import SdkLinks
 from shared.adapters.system_clock import SystemClock
 from shared.adapters.tables import TableStateStore
@@ -142,6 +142,7 @@ def build(
         links=links,
         attempt_timeout=settings.primary_attempt_timeout,
         rng=random.Random(),
+        extended=extended,
     )
     pings = Pings(links)
     check = EntityCheck(state=state, pings=pings, timeout=settings.primary_attempt_timeout)
@@ -231,6 +232,7 @@ def build(
         recent=recent,
         to_outgoing=outgoing_from,
         closers=(
+            sender.settled,
             facts.close,
             check.close,
             pairing.close,

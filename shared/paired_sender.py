@@ -18,7 +18,7 @@ from shared.composition import Runtime, build
 from shared.domain.pair import EntityPath, entity_path
 from shared.errors import Rejected
 from shared.ports import Telemetry
-from shared.services.failover_sender import Sent
+from shared.services.journeys import Sent
 from shared.settings import Settings
 
 #: Spellings of entity paths that are remembered as valid.
@@ -68,8 +68,8 @@ class PairedSender:
 
     async def send(self, path: str, message: object) -> Sent:
         """One message: a ServiceBusMessage or AmqpAnnotatedMessage of the SDK, text, or bytes."""
-        runtime = self.runtime
-        return await runtime.sender.send(self._path(path), (runtime.to_outgoing(message),))
+        runtime = self._runtime or self.runtime
+        return await runtime.sender.send(self._paths.get(path) or self._path(path), (runtime.to_outgoing(message),))
 
     async def send_batch(self, path: str, messages: Sequence[object]) -> Sent:
         """Several messages as one: all are accepted, or none."""

@@ -75,6 +75,10 @@ class Link(Protocol):
         """All of it, or SendFailed."""
         ...
 
+    async def send_one(self, message: Outgoing) -> None:
+        """A message by itself, packed and sent, or SendFailed. What most sends are, so it costs as little as it can."""
+        ...
+
     async def close(self) -> None: ...
 
 

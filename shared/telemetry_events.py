@@ -295,7 +295,7 @@ def is_plain_send(event: TelemetryEvent) -> bool:
 
 def is_of_one_message(event: TelemetryEvent) -> bool:
     """An event there is one of for every message, or several: to be counted and recorded, not to be told to people."""
-    return isinstance(event, SendAccepted | SendRefused | FailureCounted | Forwarded | ForwardInDoubt | MessageReceived)
+    return type(event) in _OF_ONE_MESSAGE
 
 
 def key_hash_of(key: str | None) -> str | None:
@@ -319,4 +319,7 @@ def as_line(event: TelemetryEvent, *, instance: str, sequence: int) -> str:
     return json.dumps(record, separators=(",", ":")) + "\n"
 
 
+_OF_ONE_MESSAGE = frozenset(
+    {SendAccepted, SendRefused, FailureCounted, Forwarded, ForwardInDoubt, MessageReceived}
+)
 _FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in TelemetryEvent.__args__}

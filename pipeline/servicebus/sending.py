@@ -13,7 +13,7 @@ from pipeline.servicebus.plans import WritePlan
 from shared.domain.availability import Route
 from shared.errors import BacklogExhausted, Overloaded, PairingError, PrimaryFailed
 from shared.paired_sender import PairedSender
-from shared.services.failover_sender import Sent
+from shared.services.journeys import Sent
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +28,7 @@ RECENT_EVENTS_MAX = 200
 SAME_WITHIN = timedelta(minutes=1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Noted:
     """An event, or several alike: in an outage thousands of sends would push out what tells the story."""
 
@@ -83,16 +83,19 @@ class RecentEvents:
             self._noted.move_to_end(before.number, last=False)
             before = None
         if before is None:
-            noted = Noted(id=self._number, number=self._number, first_at=event.at, times=1, event=event)
+            before = Noted(id=self._number, number=self._number, first_at=event.at, times=1, event=event)
         else:
-            noted = replace(before, number=self._number, times=before.times + 1, event=event)
-        self._noted[likeness] = noted
+            # In its place: there is one of these for every message of an outage.
+            before.number, before.event = self._number, event
+            before.times += 1
+        self._noted[likeness] = before
         if len(self._noted) > self._limit:
             self._noted.popitem(last=False)
 
     def after(self, number: int) -> list[Noted]:
         """What is new since this number, the newest first."""
-        return sorted((one for one in self._noted.values() if one.number > number), key=lambda one: -one.number)
+        new = [dataclasses.replace(one) for one in self._noted.values() if one.number > number]
+        return sorted(new, key=lambda one: -one.number)
 
     def latest(self, count: int = RECENT_EVENTS_MAX) -> list[TelemetryEvent]:
         """The newest first."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from azure.servicebus import ServiceBusMessageBatch, TransportType
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-from shared.adapters.sdk_batches import Batch, measure, native
+from shared.adapters.sdk_batches import Batch, is_traced, measure, native, transfer
 from shared.adapters.sdk_failures import classify, detail_of
 from shared.connections import NamespaceConnection
 from shared.domain.failures import Failure
@@ -35,6 +36,9 @@ class SdkLink:
         self._client = client
         # A sender to a topic and one to a queue are the same thing on the wire.
         self._sender: ServiceBusSender = self._client.get_queue_sender(str(path))
+        self._transfer: Callable[[Any], Awaitable[None]] = (
+            self._sender.send_messages if is_traced() else partial(transfer, self._sender)
+        )
         self._batch_bytes_max: int | None = None
 
     async def open(self) -> None:
@@ -89,9 +93,21 @@ class SdkLink:
         if packed.load is None:
             return
         try:
-            await self._sender.send_messages(packed.load)  # type: ignore[arg-type]  # native objects of the SDK
+            await self._transfer(packed.load)
         except Exception as error:
             raise self._send_failed(error, packed.load) from error
+
+    async def send_one(self, message: Outgoing) -> None:
+        if self._batch_bytes_max is None:
+            await self.open()
+        try:
+            load = native(message)
+        except Exception as error:
+            raise _failed(error, indefinite=False) from error
+        try:
+            await self._transfer(load)
+        except Exception as error:
+            raise self._send_failed(error, load) from error
 
     def _send_failed(self, error: Exception, load: object) -> SendFailed:
         failed = _failed(error, indefinite=classify(error) in _INDEFINITE)

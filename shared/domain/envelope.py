@@ -91,12 +91,17 @@ def refuse_transfer_properties(names: Collection[str]) -> None:
             raise Rejected(f"The application property {name} belongs to the pair; give yours another name.")
 
 
+def transfer_properties(destination: EntityPath, trace: str | None = None) -> dict[str, AmqpValue]:
+    """What every message carries while it waits; all that one without a session or time to live has to carry."""
+    return {DESTINATION: str(destination)} if trace is None else {DESTINATION: str(destination), TRACE: trace}
+
+
 def wrap(
     message: Message, destination: EntityPath, *, spent: timedelta = timedelta(0), trace: str | None = None
 ) -> Message:
     """The message as it waits in a backlog queue; `spent` is how long ago its sender handed it over."""
     refuse_transfer_properties(message.application_properties)
-    transfer: dict[str, AmqpValue] = {DESTINATION: str(destination)}
+    transfer = transfer_properties(destination, trace)
     annotations = dict(message.annotations)
     scheduled = annotations.pop(SCHEDULED_ENQUEUE_TIME, None)
     if message.properties.group_id is not None:
@@ -105,8 +110,6 @@ def wrap(
         transfer[TIME_TO_LIVE] = Described(TIMESPAN, Typed("long", ticks(max(ttl - spent, _LEAST_TTL))))
     if scheduled is not None:
         transfer[SCHEDULED_TIME] = scheduled if isinstance(scheduled, datetime) else Typed("timestamp", _ms(scheduled))
-    if trace is not None:
-        transfer[TRACE] = trace
     notes = _notes(message, annotations)
     if ttl is not None and (dates := _dates(message)) != [None, None]:
         notes["t"] = dates

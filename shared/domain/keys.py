@@ -12,11 +12,7 @@ KEY_LENGTH_MAX = 128
 
 
 def check_keys(
-    *,
-    message_id: object,
-    session_id: object,
-    partition_key: object,
-    reply_to_session_id: object = None,
+    message_id: object, session_id: object, partition_key: object, *, reply_to_session_id: object = None
 ) -> None:
     """Raises Rejected with the one thing to change."""
     has_one_key = session_id is None and partition_key is None and reply_to_session_id is None

@@ -43,4 +43,7 @@ def choose_backlog(rotation: Rotation, order: Sequence[EntityPath]) -> EntityPat
     all are out.
     """
     out = rotation.out
-    return next((queue for queue in order if queue not in out), None)
+    for queue in order:
+        if queue not in out:
+            return queue
+    return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
-from shared.domain.envelope import wrap
+from shared.domain.envelope import transfer_properties, wrap
 from shared.domain.failures import Blame, Failure
 from shared.domain.message import Outgoing, outgoing
 from shared.domain.pair import EntityPath, Side
@@ -38,12 +38,15 @@ class BacklogSender:
         links: Links,
         attempt_timeout: timedelta,
         rng: random.Random,
+        extended: Callable[[Outgoing, Mapping[str, str]], Outgoing | None] = lambda message, extra: None,
     ) -> None:
+        """`extended` is a quicker way to wrap messages that need nothing but properties added; None for all others."""
         self._state = state
         self._lanes = lanes
         self._links = links
         self._attempt_timeout_s = attempt_timeout.total_seconds()
         self._rng = rng
+        self._extended = extended
         self._orders: dict[str, tuple[EntityPath, ...]] = {}
         self._retired = Retired()
         self._probing: asyncio.Task[None] | None = None
@@ -53,14 +56,17 @@ class BacklogSender:
         path: EntityPath,
         messages: Sequence[Outgoing],
         *,
-        spent: timedelta,
+        started: float,
         deadline: float,
         lane: EntityPath | None = None,
         trace: str | None = None,
     ) -> tuple[EntityPath, Delivered]:
-        """Which queue took them; BacklogExhausted when none did, SendFailed when that is nobody's fault here."""
-        wrapped = [outgoing(wrap(message.read(), path, spent=spent, trace=trace)) for message in messages]
-        key = common_key([message.key for message in wrapped])
+        """Which queue took them; BacklogExhausted when none did, SendFailed when that is nobody's fault here.
+
+        `started`, in the loop's time, is when they were handed over: their time to live counts from then.
+        """
+        wrapped = self._wrapped(path, messages, started, trace)
+        key = wrapped[0].key if len(wrapped) == 1 else common_key([message.key for message in wrapped])
         loop = asyncio.get_running_loop()
         indefinite = False
         last = "none is in the rotation"
@@ -73,7 +79,7 @@ class BacklogSender:
                 if failed.failure is Failure.MESSAGE_TOO_LARGE and trace is not None:
                     # Whatever a trace is worth, no message is refused for the bytes it takes.
                     trace = None
-                    wrapped = [outgoing(wrap(message.read(), path, spent=spent)) for message in messages]
+                    wrapped = self._wrapped(path, messages, started, trace)
                     continue
                 self._refuse_what_is_not_the_queues_fault(path, failed)
                 indefinite |= failed.indefinite
@@ -82,10 +88,23 @@ class BacklogSender:
             except Flushed as flushed:
                 indefinite |= flushed.indefinite
             else:
-                return queue, Delivered(possible_duplicate=indefinite or delivered.possible_duplicate)
+                return queue, Delivered(possible_duplicate=True) if indefinite else delivered
         self._probe_in_background()
         text = f"No backlog queue accepted the message ({last}); send again later."
         raise BacklogExhausted(text, path=path, indefinite=indefinite)
+
+    def _wrapped(
+        self, path: EntityPath, messages: Sequence[Outgoing], started: float, trace: str | None
+    ) -> list[Outgoing]:
+        extra = transfer_properties(path, trace)
+        wrapped = []
+        for message in messages:
+            quick = self._extended(message, extra)
+            if quick is None:
+                spent = timedelta(seconds=asyncio.get_running_loop().time() - started)
+                quick = outgoing(wrap(message.read(), path, spent=spent, trace=trace))
+            wrapped.append(quick)
+        return wrapped
 
     def _order(self, path: EntityPath) -> tuple[EntityPath, ...]:
         """The entity's own random order of the queues, drawn once: it stays on the first that works."""

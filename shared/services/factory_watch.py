@@ -28,22 +28,22 @@ class FactoryWatch:
         self._closing = closing
         self._state = state
         self._clock = clock
-        self._proofs: dict[Side, Proofs] = {}
+        #: What speaks against each side at the moment; nearly always nothing.
+        self.proofs: dict[Side, Proofs] = {}
         self._faulting: dict[Side, asyncio.Task[None]] = {}
         #: Called after a side was faulted here, to have its partner looked after without delay.
         self.on_fault: Callable[[Changed], Awaitable[None]] | None = None
 
     def worked(self, side: Side) -> None:
-        if self._proofs:
-            self._proofs.pop(side, None)
+        self.proofs.pop(side, None)
 
     def failed(self, side: Side, path: EntityPath, failed: SendFailed) -> None:
         kind = proof_of(failed.failure)
         if kind is None or not self._is_about_the_side(side, path, kind):
             return
-        proofs = self._proofs[side] = after_proof(self._proofs.get(side), kind, self._clock.now())
+        proofs = self.proofs[side] = after_proof(self.proofs.get(side), kind, self._clock.now())
         if proofs.suffice and side not in self._faulting and self._state.factories[side].is_open:
-            del self._proofs[side]
+            del self.proofs[side]
             reason = f"{kind.value}, proven {proofs.count} times in a row: {failed.detail}"
             task = asyncio.create_task(self._fault(side, reason), name=f"faulting the {side.value} side")
             self._faulting[side] = task
@@ -111,6 +111,15 @@ class _WatchedLink:
             self._watch.failed(self._side, self._path, failed)
             raise
         self._watch.worked(self._side)
+
+    async def send_one(self, message: Outgoing) -> None:
+        try:
+            await self._link.send_one(message)
+        except SendFailed as failed:
+            self._watch.failed(self._side, self._path, failed)
+            raise
+        if self._watch.proofs:
+            self._watch.worked(self._side)
 
     async def close(self) -> None:
         await self._link.close()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from shared.domain.availability import Event, Route, Suspect, Unavailable, route
+from shared.domain.availability import Available, Event, Route, Suspect, Unavailable, route
 from shared.domain.backlog import is_backlog_path
 from shared.domain.envelope import refuse_transfer_properties
 from shared.domain.factory import FactoryState
@@ -33,19 +33,12 @@ from shared.ports import Clock, Instruments, SendFailed, Telemetry
 from shared.services.backlog_sender import BacklogSender
 from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
+from shared.services.journeys import Journey, Sent, accepted_events, ids_of, refused_events, sent_by
 from shared.services.lane import Lane
 from shared.services.lanes import Lanes
 from shared.services.pair_state import TOO_MANY_ENTITIES, PairState
 from shared.services.parcels import Delivered, Flushed, LaneFull
-from shared.services.waiting_room import common_key
-from shared.telemetry_events import (
-    CredentialsRefused,
-    FailureCounted,
-    SendAccepted,
-    SendRefused,
-    key_hash_of,
-    partition_of,
-)
+from shared.telemetry_events import CredentialsRefused, FailureCounted, TelemetryEvent
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -57,6 +50,8 @@ HOLD_SECONDS_MAX = 5.0
 TURNS_MAX = 4
 #: How long a failed send waits to be told whether its entity is partitioned, if that is not known yet.
 FACTS_SECONDS_MAX = 2.0
+# Looking up a member of an enumeration takes as long as a call.
+_PRIMARY, _STRAIGHT, _DETOUR = Side.PRIMARY, Route.PRIMARY, Route.BACKLOG
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,39 +60,6 @@ class SendOptions:
     attempt_timeout: timedelta
     partitioned_attempt_timeout: timedelta
     divert_while_suspect: bool
-
-
-class Sent(NamedTuple):
-    """The messages are accepted; a detour is a result like any other."""
-
-    via: Route
-    message_ids: tuple[str, ...]
-    backlog_queue: EntityPath | None = None
-    possible_duplicate: bool = False
-
-
-@dataclass(slots=True)
-class _Journey:
-    """One call of send on its way."""
-
-    path: EntityPath
-    messages: Sequence[Outgoing]
-    #: What decides the partition of each message, as far as it is known.
-    keys: tuple[str | None, ...]
-    started: float
-    deadline: float
-    indefinite: bool = False
-    #: Places tried so far besides the one that is being tried.
-    failed_places: int = 0
-    #: What the messages carry if they have to wait, so that their delivery joins the trace of this call.
-    trace: str | None = None
-    #: How often its turn did not come in time.
-    turns_missed: int = 0
-
-    @property
-    def key(self) -> Hashable:
-        """What its messages have in common."""
-        return common_key(self.keys)
 
 
 class FailoverSender:
@@ -118,7 +80,7 @@ class FailoverSender:
         self._pair = pair
         self._instruments = instruments
         self._send_deadline_s = options.send_deadline.total_seconds()
-        self._attempt_s = options.attempt_timeout.total_seconds()
+        self._attempt_s = min(options.attempt_timeout.total_seconds(), self._send_deadline_s)
         self._partitioned_attempt_s = options.partitioned_attempt_timeout.total_seconds()
         self._hold_s = min(HOLD_SECONDS_MAX, self._send_deadline_s / 2)
         self._diverts_while_suspect = options.divert_while_suspect
@@ -161,25 +123,45 @@ class FailoverSender:
     async def _send(self, path: EntityPath, messages: Sequence[Outgoing], trace: str | None) -> Sent:
         self._check(path, messages)
         now = asyncio.get_running_loop().time()
-        if not self._state.is_fresh(now):
-            await self._state.in_use()
-        self._refuse_when_closed()
-        keys = self._facts.keys_of(path, messages)
-        journey = _Journey(path, messages, keys, now, now + self._send_deadline_s, trace=trace)
+        entity = self._state.untroubled(path, now)
+        if entity is None or self._facts.is_partitioned(path) is not False:
+            if not self._state.is_fresh(now):
+                await self._state.in_use()
+            self._refuse_when_closed()
+            return await self._travel(self._journey(path, messages, now, trace))
+        # Nearly always: nothing is to be decided and nothing to be learnt, so nothing is prepared for either.
+        lane = self._lanes.to(_PRIMARY, path)
+        lane.mixes_keys = True
         try:
-            lane_out = self._diverted_lane(journey)
-            if lane_out is not None and await self._state.while_held(lane_out, self._hold_s):
-                lane_out = self._diverted_lane(journey)
-            if lane_out is not None:
-                sent = await self._divert(journey, lane_out)
+            delivered = await lane.send(messages, deadline=now + self._attempt_s)
+        except Exception as failed:
+            return await self._travel(self._journey(path, messages, now, trace), failed)
+        if not isinstance(entity.availability, Available):
+            self._state.succeeded(path)
+        if delivered.possible_duplicate or self._telemetry.wants_every_send:
+            journey = self._journey(path, messages, now, trace)
+            sent = sent_by(journey, delivered)
+            self._record(journey, sent)
+            return sent
+        self.sent_to_primary += len(messages)
+        return Sent(_STRAIGHT, ids_of(messages))
+
+    def _journey(self, path: EntityPath, messages: Sequence[Outgoing], started: float, trace: str | None) -> Journey:
+        keys = self._facts.keys_of(path, messages)
+        return Journey(path, messages, keys, started, started + self._send_deadline_s, trace=trace)
+
+    async def _travel(self, journey: Journey, failed: Exception | None = None) -> Sent:
+        """All the way, or what is left of it after it failed at the primary."""
+        try:
+            if failed is not None:
+                sent = await self._not_sent_to_primary(journey, failed)
+            elif (lane := self._diverted_lane(journey)) is not None:
+                if self._state.is_held(lane):
+                    await self._state.while_held(lane, self._hold_s)
+                    lane = self._diverted_lane(journey)
+                sent = await (self._send_to_primary(journey) if lane is None else self._divert(journey, lane))
             else:
-                lane, deadline = self._primary_lane(journey)
-                try:
-                    delivered = await lane.send(messages, deadline=deadline, key=journey.key)
-                except (SendFailed, Flushed, LaneFull) as failed:
-                    sent = await self._not_sent_to_primary(journey, failed)
-                else:
-                    sent = self._arrived(journey, delivered)
+                sent = await self._send_to_primary(journey)
         except Exception as error:
             if isinstance(error, SendError):
                 error.indefinite |= journey.indefinite
@@ -188,26 +170,33 @@ class FailoverSender:
         self._record(journey, sent)
         return sent
 
+    async def _send_to_primary(self, journey: Journey) -> Sent:
+        lane, deadline = self._primary_lane(journey)
+        try:
+            delivered = await lane.send(journey.messages, deadline=deadline, key=journey.key)
+        except (SendFailed, Flushed, LaneFull) as failed:
+            return await self._not_sent_to_primary(journey, failed)
+        return self._arrived(journey, delivered)
+
     def _check(self, path: EntityPath, messages: Sequence[Outgoing]) -> None:
-        if path not in self.largest_body_bytes:
+        largest = self.largest_body_bytes
+        if path not in largest:
             if is_backlog_path(self._pair.primary, path):
                 raise Rejected("This path is reserved: backlog queues are filled by the pair alone.", path=path)
-            if len(self.largest_body_bytes) < PATHS_MAX:
-                self.largest_body_bytes[path] = 0
+            if len(largest) < PATHS_MAX:
+                largest[path] = 0
         for message in messages:
-            check_keys(
-                message_id=message.message_id, session_id=message.session_id, partition_key=message.partition_key
-            )
+            check_keys(message.message_id, message.session_id, message.partition_key)
             if message.property_names:
                 refuse_transfer_properties(message.property_names)
-            if message.body_bytes > self.largest_body_bytes.get(path, message.body_bytes):
-                self.largest_body_bytes[path] = message.body_bytes
+            size = message.body_bytes
+            if size > largest.get(path, size):
+                largest[path] = size
 
     def _refuse_when_closed(self) -> None:
+        if self._state.is_open:
+            return
         factories = self._state.factories
-        for factory in factories.values():
-            if factory.is_open:
-                return
         reasons = "; ".join(f"{side.value} {one.state.value}: {one.reason}" for side, one in factories.items())
         faulted = any(factory.state is FactoryState.FAULTED for factory in factories.values())
         error = PairFaulted if faulted else PairClosed
@@ -215,18 +204,18 @@ class FailoverSender:
 
     # -- the primary
 
-    def _diverted_lane(self, journey: _Journey) -> EntityPath | None:
+    def _diverted_lane(self, journey: Journey) -> EntityPath | None:
         """The entity, or the lane of a key, if that is what sends the messages to the backlog."""
         path = journey.path
-        if route(self._state.availability(path)) is Route.BACKLOG:
+        if route(self._state.availability(path)) is _DETOUR:
             return path
         for key in journey.keys:
             lane = self._state.lane_of(path, key)
-            if lane is not path and route(self._state.availability(lane)) is Route.BACKLOG:
+            if lane is not path and route(self._state.availability(lane)) is _DETOUR:
                 return lane
         return None
 
-    async def _blamed(self, journey: _Journey, failed: SendFailed, reason: str) -> EntityPath | None:
+    async def _blamed(self, journey: Journey, failed: SendFailed, reason: str) -> EntityPath | None:
         """Whom the failure counts against: of a partitioned entity it may be one key's alone, or nobody's (None).
 
         A message whose turn did not come was late for others' sake: then only the entity itself can tell.
@@ -247,13 +236,13 @@ class FailoverSender:
         answers = await self._check_entity.answers(path, reason, seconds=left_s / 2)
         return path if answers is False else None
 
-    def _arrived(self, journey: _Journey, delivered: Delivered) -> Sent:
+    def _arrived(self, journey: Journey, delivered: Delivered) -> Sent:
         self._state.succeeded(journey.path)
         self._state.key_succeeded(journey.path, journey.keys[0])
         self._facts.learn(journey.path)
-        return _sent(journey, delivered)
+        return sent_by(journey, delivered)
 
-    def _primary_lane(self, journey: _Journey) -> tuple[Lane, float]:
+    def _primary_lane(self, journey: Journey) -> tuple[Lane, float]:
         partitioned = self._facts.is_partitioned(journey.path)
         attempt_s = self._partitioned_attempt_s if partitioned else self._attempt_s
         lane = self._lanes.to(Side.PRIMARY, journey.path)
@@ -262,15 +251,19 @@ class FailoverSender:
         # From now on, since what came before, such as the first look at shared state, was not the primary's doing.
         return lane, min(journey.deadline, asyncio.get_running_loop().time() + attempt_s)
 
-    async def _not_sent_to_primary(self, journey: _Journey, failed: SendFailed | Flushed | LaneFull) -> Sent:
-        if isinstance(failed, LaneFull):
-            raise Overloaded(path=journey.path) from None
-        if isinstance(failed, SendFailed):
-            return await self._primary_failed(journey, failed)
-        journey.indefinite |= failed.indefinite
-        return await self._divert(journey, self._diverted_lane(journey) or journey.path)
+    async def _not_sent_to_primary(self, journey: Journey, failed: Exception) -> Sent:
+        match failed:
+            case LaneFull():
+                raise Overloaded(path=journey.path) from None
+            case SendFailed():
+                return await self._primary_failed(journey, failed)
+            case Flushed():
+                journey.indefinite |= failed.indefinite
+                return await self._divert(journey, self._diverted_lane(journey) or journey.path)
+            case _:
+                raise failed
 
-    async def _primary_failed(self, journey: _Journey, failed: SendFailed) -> Sent:
+    async def _primary_failed(self, journey: Journey, failed: SendFailed) -> Sent:
         path = journey.path
         journey.indefinite |= failed.indefinite
         if not counts(failed.failure, entity_is_known=self._state.has_accepted(path)):
@@ -293,7 +286,7 @@ class FailoverSender:
         text = f"The primary failed ({reason}) and failover is not engaged; send again."
         raise PrimaryFailed(text, path=path, indefinite=journey.indefinite)
 
-    async def _try_again(self, journey: _Journey) -> Sent:
+    async def _try_again(self, journey: Journey) -> Sent:
         """The entity is well and the message was not tried: again, with half of the time that is left."""
         diverted = self._diverted_lane(journey)
         if diverted is not None:
@@ -354,20 +347,13 @@ class FailoverSender:
 
     # -- the backlog
 
-    async def _divert(self, journey: _Journey, lane: EntityPath) -> Sent:
+    async def _divert(self, journey: Journey, lane: EntityPath) -> Sent:
         self._state.diverting(lane, 1)
-        try:
-            return await self._send_to_backlog(journey, lane)
-        finally:
-            self._state.diverting(lane, -1)
-
-    async def _send_to_backlog(self, journey: _Journey, lane: EntityPath) -> Sent:
-        spent = timedelta(seconds=asyncio.get_running_loop().time() - journey.started)
         try:
             queue, delivered = await self._backlog.send(
                 journey.path,
                 journey.messages,
-                spent=spent,
+                started=journey.started,
                 deadline=journey.deadline,
                 lane=lane,
                 trace=journey.trace,
@@ -376,55 +362,32 @@ class FailoverSender:
             raise self._refusal(Side.SECONDARY, journey.path, failed) from failed
         except LaneFull:
             raise Overloaded(path=journey.path) from None
-        return _sent(journey, delivered, queue)
+        finally:
+            self._state.diverting(lane, -1)
+        return sent_by(journey, delivered, queue)
 
     # -- records
 
-    def _record(self, journey: _Journey, sent: Sent) -> None:
+    def _record(self, journey: Journey, sent: Sent) -> None:
         if sent.backlog_queue is None:
             self.sent_to_primary += len(journey.messages)
         else:
             self.sent_to_backlog += len(journey.messages)
         if sent.backlog_queue is None and not sent.possible_duplicate and not self._telemetry.wants_every_send:
             return
-        now, seconds = self._clock.now(), asyncio.get_running_loop().time() - journey.started
-        for message, key in zip(journey.messages, journey.keys, strict=True):
-            self._telemetry.emit(
-                SendAccepted(
-                    at=now,
-                    path=journey.path,
-                    message_id=message.message_id,
-                    backlog_queue=sent.backlog_queue,
-                    seconds=seconds,
-                    body_bytes=message.body_bytes,
-                    possible_duplicate=sent.possible_duplicate,
-                    attempt=1 + journey.failed_places,
-                    key_hash=key_hash_of(key),
-                    partition=partition_of(key),
-                )
-            )
+        loop = asyncio.get_running_loop()
+        # Not on the caller's time, nor at its risk: what is accepted is not to fail for want of a record.
+        loop.call_soon(self._tell, accepted_events(journey, sent, self._clock.now(), loop.time() - journey.started))
 
-    def _record_refusal(self, journey: _Journey, error: Exception) -> None:
-        now, seconds = self._clock.now(), asyncio.get_running_loop().time() - journey.started
+    def _record_refusal(self, journey: Journey, error: Exception) -> None:
         journey.indefinite |= isinstance(error, SendError) and error.indefinite
-        for message in journey.messages:
-            self._telemetry.emit(
-                SendRefused(
-                    at=now,
-                    path=journey.path,
-                    message_id=message.message_id,
-                    reason=type(error).__name__,
-                    seconds=seconds,
-                    indefinite=journey.indefinite,
-                )
-            )
+        seconds = asyncio.get_running_loop().time() - journey.started
+        self._tell(refused_events(journey, type(error).__name__, self._clock.now(), seconds))
 
+    def _tell(self, events: Iterable[TelemetryEvent]) -> None:
+        for event in events:
+            self._telemetry.emit(event)
 
-def _sent(journey: _Journey, delivered: Delivered, queue: EntityPath | None = None) -> Sent:
-    messages = journey.messages
-    return Sent(
-        Route.PRIMARY if queue is None else Route.BACKLOG,
-        (messages[0].message_id,) if len(messages) == 1 else tuple(message.message_id for message in messages),
-        queue,
-        journey.indefinite or delivered.possible_duplicate,
-    )
+    async def settled(self) -> None:
+        """Returns when all that was accepted is told; for the end of a program."""
+        await asyncio.sleep(0)

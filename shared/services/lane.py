@@ -67,11 +67,7 @@ class Lane:
 
     @property
     def is_idle(self) -> bool:
-        return not self._room and not self._slow and all(worker.is_idle for worker in self._workers)
-
-    @property
-    def has_waiting(self) -> bool:
-        return bool(self._room)
+        return not self._room.count and not self._slow and all(worker.is_idle for worker in self._workers)
 
     async def send(self, messages: Sequence[Outgoing], *, deadline: float, key: Hashable = None) -> Delivered:
         """Until the deadline (in the loop's time): Delivered, or SendFailed, LaneFull or Flushed.
@@ -81,7 +77,7 @@ class Lane:
         failed = None
         if self.mixes_keys:
             key = ANY_KEY
-        if not self._room and not self._is_crowded and self._workers:
+        if not self._is_crowded and self._workers and not self._room.count:
             worker = self._workers[0]
             link = worker.lend(deadline) if not self._out or key not in self._out.values() else None
             if link is not None:
@@ -103,9 +99,9 @@ class Lane:
         return await waiting.answer
 
     def _refuse_when_full(self) -> None:
-        if len(self._room) >= WAITING_MAX:
+        if self._room.count >= WAITING_MAX:
             self._room.forget_answered()
-            if len(self._room) >= WAITING_MAX:
+            if self._room.count >= WAITING_MAX:
                 raise LaneFull
 
     async def _send_oneself(
@@ -116,11 +112,10 @@ class Lane:
         if key is not ANY_KEY and is_exclusive(key):
             self._out[worker] = key
         try:
-            packed = await link.pack((messages,))
-            if packed.refused:
-                broken = False
-                raise packed.refused[0]
-            await link.send(packed)
+            if len(messages) == 1:
+                await link.send_one(messages[0])
+            else:
+                await _send_as_one(link, messages)
             broken = False
         except SendFailed as failed:
             broken = broken and failed.failure.judgement.rebuild
@@ -137,6 +132,8 @@ class Lane:
             if self._out or self._slow:
                 self._is_back(worker)
             worker.take_back(broken=broken)
+            if self._room.count:
+                worker.wake_up()
         return None
 
     def expire(self, waiting: Waiting) -> None:
@@ -173,7 +170,7 @@ class Lane:
 
     @property
     def _workers_wanted(self) -> int:
-        for_parcels = 1 if len(self._room) < SHARED_FROM else WORKERS_MAX
+        for_parcels = 1 if self._room.count < SHARED_FROM else WORKERS_MAX
         if self.mixes_keys:
             return for_parcels
         return max(for_parcels, min(1 + self._room.lines // KEYS_SHARED_FROM, KEY_WORKERS_MAX))
@@ -184,7 +181,7 @@ class Lane:
         """While somebody waits: whoever has a transfer under way for long is not counted upon."""
         loop = asyncio.get_running_loop()
         self._look = None
-        if not self._room:
+        if not self._room.count:
             return
         for worker in [worker for worker in self._workers if worker.seconds_under_way >= SLOW_AFTER_S]:
             self._workers.remove(worker)
@@ -220,7 +217,7 @@ class Lane:
             self._room.put_back(chosen[len(chosen) // 2 :])
             chosen = chosen[: len(chosen) // 2]
         self._is_crowded = len(chosen) > 1
-        if chosen and self._room:
+        if chosen and self._room.count:
             self._wake_up()
         return chosen
 
@@ -257,5 +254,12 @@ class Lane:
         for workers in (self._workers, self._slow):
             if worker in workers:
                 workers.remove(worker)
-        if self._room:
+        if self._room.count:
             self._wake_up()
+
+
+async def _send_as_one(link: Link, messages: Sequence[Outgoing]) -> None:
+    packed = await link.pack((messages,))
+    for refusal in packed.refused.values():
+        raise refusal
+    await link.send(packed)

@@ -32,9 +32,6 @@ class Desk(Protocol):
 
     refused: SendFailed | None
 
-    @property
-    def has_waiting(self) -> bool: ...
-
     def take(self, worker: Worker) -> list[Waiting]: ...
 
     def take_all(self) -> list[Waiting]: ...
@@ -79,7 +76,7 @@ class Worker:
         return self._wake is not None and self._borrower is None
 
     def wake_up(self) -> None:
-        if self._wake is not None:
+        if self._wake is not None and not self._is_gone:
             self._wake.set_result(None)
             self._wake = None
 
@@ -104,12 +101,12 @@ class Worker:
         if self._wake is None or self._borrower is not None or not self._is_proven:
             return None
         loop = asyncio.get_running_loop()
-        until = deadline - LENT_LOOK_S
-        if until - loop.time() < LENT_LOOK_S:
+        until, now = deadline - LENT_LOOK_S, loop.time()
+        if until - now < LENT_LOOK_S:
             return None
-        self._borrower, self._lent_until, self._is_overdue = asyncio.current_task(), until, False
+        self._borrower, self._lent_until, self._is_overdue = asyncio.current_task(loop), until, False
         self._looks_unused = 0
-        self._sending_since = loop.time()
+        self._sending_since = now
         if self._look is None:
             self._look = loop.call_later(LENT_LOOK_S, self._look_after)
         return self._link
@@ -128,14 +125,12 @@ class Worker:
             self._look = loop.call_later(LENT_LOOK_S, self._look_after)
 
     def take_back(self, *, broken: bool) -> None:
-        while self._borrower is not None and self._cancels:
+        while self._cancels and self._borrower is not None:
             self._borrower.uncancel()
             self._cancels -= 1
         self._borrower = self._sending_since = None
         if broken:
             self._retire_link()
-        if self._lane.has_waiting and not self._is_gone:
-            self.wake_up()
 
     def abandon(self) -> None:
         self._is_gone = True

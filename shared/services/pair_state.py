@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -70,7 +70,7 @@ class PairState(WatchedKeys):
         self._instance = instance
         self._queues: dict[EntityPath, _Queue] = {queue: _Queue() for queue in queues}
         self.rotation = Rotation(queues=queues)
-        self.factories: dict[Side, Factory] = {side: Factory() for side in Side}
+        self.factories = {side: Factory() for side in Side}
         self.pairing: PairingRecord | None = None
         self.drains: tuple[Drain, ...] = ()
         #: Why shared state cannot be reached, while it cannot.
@@ -93,6 +93,27 @@ class PairState(WatchedKeys):
         if isinstance(entity.availability, Suspect):
             self._apply(entity, Event.TICK, "")
         return entity.availability
+
+    def untroubled(self, path: EntityPath, now: float) -> Entity | None:
+        """The entity, if a send at this time (the loop's) has nothing to decide: what is known here is kept fresh, the
+        pair is open, and the entity has accepted messages with nothing against it since."""
+        if not self.is_open or not self.is_fresh(now):
+            return None
+        name = path.lower()
+        entity = self._entities.get(name)
+        if entity is None or not entity.accepted or not isinstance(entity.availability, Available):
+            return None
+        return None if name in self._key_lanes or name in self._failed_keys else entity
+
+    @property
+    def factories(self) -> Mapping[Side, Factory]:
+        return self._factories
+
+    @factories.setter
+    def factories(self, factories: Mapping[Side, Factory]) -> None:
+        self._factories = factories
+        #: Whether any side takes messages.
+        self.is_open = any(factory.is_open for factory in factories.values())
 
     def has_accepted(self, path: EntityPath) -> bool:
         entity = self._entities.get(path.lower())
@@ -195,7 +216,7 @@ class PairState(WatchedKeys):
             RotationChanged(at=self._clock.now(), queue=queue, in_rotation=back, reason=reason)
         )
 
-    def set_factories(self, factories: dict[Side, Factory]) -> None:
+    def set_factories(self, factories: Mapping[Side, Factory]) -> None:
         """What was written to shared state just now: what is being read from there meanwhile may be older."""
         self.factories = factories
 

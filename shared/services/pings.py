@@ -92,10 +92,7 @@ async def _send(link: Link, keys: Sequence[str]) -> PingFailed | None:
     for key in keys:
         message = outgoing(ping_message(message_id=str(uuid.uuid4()), session_id=key))
         try:
-            packed = await link.pack([[message]])
-            for refusal in packed.refused.values():
-                raise refusal
-            await link.send(packed)
+            await link.send_one(message)
         except SendFailed as failed:
             return PingFailed(f"{failed.failure.value}: {failed.detail}", failed.failure)
         except Exception as error:

@@ -29,7 +29,7 @@ from shared.domain.syphon import (
     next_pass,
 )
 from shared.errors import NothingMoved
-from shared.ports import BacklogQueue, BacklogTrouble, Link, Links, LockLost, SendFailed, Unreadable
+from shared.ports import BacklogQueue, BacklogTrouble, Links, LockLost, SendFailed, Unreadable
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_drain import Drainer, Handled, text_of
 from shared.services.syphon_forwarder import Forwarder
@@ -320,15 +320,8 @@ class Call:
         """Into the backlog queue itself; BacklogTrouble if it is not known to be there."""
         link = self._links.to(Side.SECONDARY, self._path)
         try:
-            await within(PUT_SECONDS_MAX, _pack_and_put(link, message))
+            await within(PUT_SECONDS_MAX, link.send_one(outgoing(message)))
         except (SendFailed, TimeoutError) as error:
             raise BacklogTrouble(f"could not be written to: {error}") from error
         finally:
             await link.close()
-
-
-async def _pack_and_put(link: Link, message: Message) -> None:
-    packed = await link.pack([[outgoing(message)]])
-    for refusal in packed.refused.values():
-        raise refusal
-    await link.send(packed)

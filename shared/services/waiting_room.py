@@ -31,11 +31,8 @@ class WaitingRoom:
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, deque[Waiting]] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        """Parcels in line, some of which may have been answered meanwhile."""
-        return self._count
+        #: Parcels in line, some of which may have been answered meanwhile.
+        self.count = 0
 
     def __iter__(self) -> Iterator[Waiting]:
         return (waiting for line in self._lines.values() for waiting in line)
@@ -46,12 +43,12 @@ class WaitingRoom:
 
     def add(self, waiting: Waiting) -> None:
         self._lines.setdefault(waiting.key, deque()).append(waiting)
-        self._count += 1
+        self.count += 1
 
     def put_back(self, group: Iterable[Waiting]) -> None:
         """To the head of their line, in their order."""
         alive = [waiting for waiting in group if not waiting.answer.done()]
-        self._count += len(alive)
+        self.count += len(alive)
         for key, parcels in groupby(reversed(alive), attrgetter("key")):
             self._lines.setdefault(key, deque()).extendleft(parcels)
 
@@ -59,7 +56,7 @@ class WaitingRoom:
         """The first line of a key that is none of these; whoever has given up is forgotten."""
         while (key := next((key for key in self._lines if key not in but), _NOBODY)) is not _NOBODY:
             line = self._lines.pop(key)
-            self._count -= len(line)
+            self.count -= len(line)
             alive = [waiting for waiting in line if not waiting.answer.done()]
             if alive:
                 return alive
@@ -68,14 +65,14 @@ class WaitingRoom:
     def take_all(self) -> list[Waiting]:
         everybody = list(self)
         self._lines.clear()
-        self._count = 0
+        self.count = 0
         return everybody
 
     def forget_answered(self, is_concerned: Callable[[Hashable], bool] = lambda _: True) -> None:
         for key in [key for key in self._lines if is_concerned(key)]:
             line = self._lines[key]
             alive = deque(waiting for waiting in line if not waiting.answer.done())
-            self._count -= len(line) - len(alive)
+            self.count -= len(line) - len(alive)
             if alive:
                 self._lines[key] = alive
             else:

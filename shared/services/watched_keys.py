@@ -126,16 +126,20 @@ class WatchedKeys:
             entity.held.set()
             entity.held = None
 
-    async def while_held(self, lane: EntityPath, seconds: float) -> bool:
-        """Waits while sends of this key are held back, up to so long; whether they were."""
+    def is_held(self, lane: EntityPath) -> bool:
+        """Whether sends of this key are held back."""
+        entity = self._entities.get(lane.lower())
+        return entity is not None and entity.held is not None
+
+    async def while_held(self, lane: EntityPath, seconds: float) -> None:
+        """Waits while sends of this key are held back, up to so long."""
         entity = self._entities.get(lane.lower())
         if entity is None or entity.held is None or seconds <= 0:
-            return False
+            return
         try:
             await asyncio.wait_for(entity.held.wait(), seconds)
         except TimeoutError:
             _LOGGER.info("a message of %s waited for %.1f s for the key's backlog, and follows into it", lane, seconds)
-        return True
 
     def diverting(self, lane: EntityPath, count: int) -> None:
         """A message of the entity or key begins (+1) or ends (-1) its way to the backlog."""

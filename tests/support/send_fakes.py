@@ -112,6 +112,9 @@ class FakeLink:
         finally:
             self.in_call = False
 
+    async def send_one(self, message: Outgoing) -> None:
+        await self.send(await self.pack([[message]]))
+
     async def close(self) -> None:
         self.is_closed = True
 

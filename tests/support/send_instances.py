@@ -12,7 +12,8 @@ from shared.domain.partitions import Traits
 from shared.services.backlog_sender import BacklogSender
 from shared.services.entity_check import EntityCheck
 from shared.services.entity_facts import EntityFacts
-from shared.services.failover_sender import FailoverSender, SendOptions, Sent
+from shared.services.failover_sender import FailoverSender, SendOptions
+from shared.services.journeys import Sent
 from shared.services.lanes import Lanes
 from shared.services.pair_state import PairState
 from shared.services.pings import Pings

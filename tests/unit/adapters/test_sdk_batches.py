@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageBatch
+from azure.servicebus._pyamqp._encode import encode_payload
+from azure.servicebus._pyamqp.message import BatchMessage
+from azure.servicebus.aio import ServiceBusClient
+from azure.servicebus.aio._transport._pyamqp_transport_async import PyamqpTransportAsync
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 
-from shared.adapters.sdk_batches import Batch, measure
+from shared.adapters import servicebus
+from shared.adapters.sdk_batches import Batch, measure, transfer
 from shared.adapters.sdk_messages import outgoing_from
+from shared.domain.pair import EntityPath
 
 LATER = datetime(2026, 12, 1, tzinfo=UTC)
 MESSAGES: dict[str, list[object]] = {
@@ -78,3 +85,49 @@ def test_a_partition_key_is_found_however_it_was_set() -> None:
     properties, annotations = {"message_id": "m"}, {"x-opt-partition-key": "k"}
     by_hand = outgoing_from(AmqpAnnotatedMessage(data_body=b"x", properties=properties, annotations=annotations))
     assert ["k", "k"] == [by_sdk.partition_key, by_hand.partition_key]
+
+
+class Wire:
+    """Stands where the SDK hands a message to its transport, and keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, dict[str, object]]] = []
+
+    async def send(self, message: Any, **options: object) -> None:
+        encoded = bytearray()
+        parts = message._message
+        encode_payload(encoded, BatchMessage(*parts) if isinstance(parts, list) else parts)
+        self.calls.append((bytes(encoded), options))
+
+
+@pytest.mark.parametrize("name", ["a message", "a message of the wire", "a batch"])
+async def test_a_transfer_is_what_send_messages_hands_to_the_transport(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = Batch(ServiceBusMessageBatch(262_144, amqp_transport=PyamqpTransportAsync))
+    batch.add([outgoing_from(message) for message in MESSAGES["keys"]])
+    load = {
+        "a message": MESSAGES["properties"][0],
+        "a message of the wire": MESSAGES["bodies"][0],
+        "a batch": batch.load,
+    }[name]
+    wire = Wire()
+    text = "Endpoint=sb://localhost;SharedAccessKeyName=a;SharedAccessKey=b"
+    async with ServiceBusClient.from_connection_string(text) as client:
+        sender = client.get_queue_sender("orders")
+        monkeypatch.setattr(sender, "_send", wire.send)
+        await sender.send_messages(load)  # type: ignore[arg-type]
+        await transfer(sender, load)
+        await sender.close()
+        with pytest.raises(ValueError, match="shutdown"):
+            await transfer(sender, load)
+    by_the_sdk, by_us = wire.calls
+    assert by_the_sdk == by_us
+
+
+async def test_whoever_traces_gets_the_spans_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicebus, "is_traced", lambda: True)
+    text = "Endpoint=sb://localhost;SharedAccessKeyName=a;SharedAccessKey=b"
+    async with ServiceBusClient.from_connection_string(text) as client:
+        link = servicebus.SdkLink(client, EntityPath("orders"))
+        assert link._transfer == link._sender.send_messages

@@ -14,6 +14,7 @@ from shared.ports import Packed, SendFailed
 from shared.services.closing import Changed
 from shared.services.factory_watch import WatchedLinks
 from tests.support.closing import ClosingParts
+from tests.support.send_fakes import letter
 
 ORDERS, OTHERS = EntityPath("orders"), EntityPath("others")
 REFUSED = SendFailed(Failure.UNAUTHORIZED, "401: InvalidSignature")
@@ -36,6 +37,9 @@ class ScriptedLink:
         return EMPTY
 
     async def send(self, packed: Packed) -> None:
+        await self.open()
+
+    async def send_one(self, message: Outgoing) -> None:
         await self.open()
 
     async def close(self) -> None:
@@ -85,11 +89,16 @@ async def test_a_side_is_faulted_by_the_last_proof_needed_and_not_before(
     assert parts.store.both.of(side.partner).is_open, "the partner is the coordination's"
 
 
-@pytest.mark.parametrize("call", ["open", "pack", "send"])
+@pytest.mark.parametrize("call", ["open", "pack", "send", "send_one"])
 async def test_every_call_to_a_namespace_is_watched(parts: ClosingParts, namespaces: Scripted, call: str) -> None:
     namespaces.links[Side.PRIMARY].failure = REFUSED
     link = namespaces.watched.to(Side.PRIMARY, ORDERS)
-    calls = {"open": link.open, "pack": lambda: link.pack([]), "send": lambda: link.send(EMPTY)}
+    calls = {
+        "open": link.open,
+        "pack": lambda: link.pack([]),
+        "send": lambda: link.send(EMPTY),
+        "send_one": lambda: link.send_one(letter("m-1")),
+    }
     for _ in range(PROOFS_NEEDED):
         with pytest.raises(SendFailed):
             await calls[call]()

@@ -186,6 +186,7 @@ async def test_a_detour_after_an_indefinite_failure_is_a_possible_duplicate_with
     instance.offices.primary.script = [asyncio.Event()]
     sent = await instance.send("m")
     assert (Route.BACKLOG, True, ("m",)) == (sent.via, sent.possible_duplicate, sent.message_ids)
+    await instance.sender.settled()
     (event,) = instance.telemetry.of(SendAccepted)
     assert isinstance(event, SendAccepted)
     assert event.possible_duplicate
@@ -331,9 +332,11 @@ async def test_a_closed_or_faulted_pair_takes_no_messages(
 ) -> None:
     instance = new()
     await instance.send("before")
-    instance.state.factories[Side.PRIMARY] = Factory(state=FactoryState.CLOSED, reason="maintenance")
+    closed = Factory(state=FactoryState.CLOSED, reason="maintenance")
+    instance.state.set_factories({Side.PRIMARY: closed, Side.SECONDARY: Factory()})
     assert Route.PRIMARY == (await instance.send("one side is open")).via
-    instance.state.factories[Side.SECONDARY] = Factory(state=secondary, reason="maintenance")
+    down = Factory(state=secondary, reason="maintenance")
+    instance.state.set_factories({Side.PRIMARY: closed, Side.SECONDARY: down})
     with pytest.raises(error, match="maintenance"):
         await instance.send("after")
 
@@ -417,3 +420,18 @@ async def test_a_path_that_never_took_a_message_is_forgotten_some_time_after_its
         await one.state.refresh()
     assert {"known"} == set(rows.entities)
     assert ["known"] == [path for path, _ in instance.state.entities()] == [p for p, _ in other.state.entities()]
+
+
+async def test_what_was_accepted_does_not_fail_for_want_of_a_record(
+    new: New, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    instance = new()
+    instance.state.happened(ORDERS, Event.MARKED_UNAVAILABLE, "rehearsal")
+
+    def full(event: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(instance.telemetry, "emit", full)
+    assert Route.BACKLOG == (await instance.send("m")).via
+    await instance.sender.settled()
+    assert "no space left" in caplog.text
