@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -22,58 +23,60 @@ class _State(Enum):
     GIVEN_UP = "given up"
 
 
+# Looking up a member takes longer than comparing it.
+_WAITING, _RUNNING, _ENDED, _GIVEN_UP = _State
+
+
 class ThreadCall:
     """One synchronous call, waiting or running."""
 
-    __slots__ = ("_call", "_context", "_lock", "_loop", "_pool", "_state", "future")
+    __slots__ = ("call", "context", "future", "pool", "returns", "state")
 
-    def __init__(self, pool: FunctionThreads, call: Callable[[], Any]) -> None:
-        self._pool = pool
-        self._call = call
-        self._loop = asyncio.get_running_loop()
-        self._context = contextvars.copy_context()
-        self._state = _State.WAITING
-        self._lock = threading.Lock()
-        self.future: asyncio.Future[Any] = self._loop.create_future()
+    def __init__(self, pool: FunctionThreads, returns: Returns, call: Callable[[], Any]) -> None:
+        self.pool = pool
+        self.returns = returns
+        self.call = call
+        self.context = contextvars.copy_context()
+        self.state = _WAITING
+        self.future: asyncio.Future[Any] = returns.loop.create_future()
 
     def abandon(self) -> None:
         """Stop waiting for the call; its thread, if it has one, may never come back, so another takes its place."""
-        if self._move({_State.WAITING, _State.RUNNING}, _State.GIVEN_UP) is _State.RUNNING:
-            self._pool.replace_lost()
+        self.pool.give_up(self)
         self.future.cancel()
 
     def withdraw(self) -> None:
         """Nobody waits any more: the call does not begin if it has not begun yet."""
-        self._move({_State.WAITING}, _State.GIVEN_UP)
+        self.pool.give_up(self, only_waiting=True)
 
-    def run(self) -> bool:
-        """Run on the current thread; False when the thread has been given up meanwhile and should end."""
-        if self._move({_State.WAITING}, _State.RUNNING) is not _State.WAITING:
-            return True
-        try:
-            result, error = self._context.run(self._call), None
-        except BaseException as raised:  # handed to the caller, whatever it is
-            result, error = None, raised
-        is_kept = self._move({_State.RUNNING}, _State.ENDED) is _State.RUNNING
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._resolve, result, error)
-        return is_kept
 
-    def _move(self, expected: set[_State], after: _State) -> _State:
-        """Go to another state from one of those expected; the state before."""
-        with self._lock:
-            before = self._state
-            if before in expected:
-                self._state = after
-        return before
+class Returns:
+    """What calls gave, on its way to one event loop: waking it up costs more than a small call, so all that is there
+    when it wakes up is brought at once."""
 
-    def _resolve(self, result: Any, error: BaseException | None) -> None:
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._ended: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._is_on_its_way = False
+
+    def bring(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+        """From any thread."""
+        self._ended.append((future, result, error))
+        # In this order, and the other way round below: then whoever sees that others call is brought by them.
+        if not self._is_on_its_way and not self.loop.is_closed():
+            self._is_on_its_way = True
+            self.loop.call_soon_threadsafe(self._arrive)
+
+    def _arrive(self) -> None:
+        self._is_on_its_way = False
+        while self._ended:
+            future, result, error = self._ended.popleft()
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
 
 
 class FunctionThreads:
@@ -82,13 +85,18 @@ class FunctionThreads:
     def __init__(self, size: int) -> None:
         self.size = size
         self._calls: queue.SimpleQueue[ThreadCall | None] = queue.SimpleQueue()
+        self._returns: Returns | None = None
+        #: Guards the counts and the states of calls.
+        self._lock = threading.Lock()
         self._threads = 0
         self._outstanding = 0
-        self._lock = threading.Lock()
 
     def submit(self, call: Callable[[], Any]) -> ThreadCall:
         """Run `call` on a thread; the result arrives on the running event loop."""
-        work = ThreadCall(self, call)
+        loop = asyncio.get_running_loop()
+        if self._returns is None or self._returns.loop is not loop:
+            self._returns = Returns(loop)
+        work = ThreadCall(self, self._returns, call)
         with self._lock:
             self._outstanding += 1
             grow = self._outstanding > self._threads and self._threads < self.size
@@ -98,13 +106,18 @@ class FunctionThreads:
             self._start_thread()
         return work
 
-    def replace_lost(self) -> None:
-        """Account for a thread whose call has been given up."""
+    def give_up(self, work: ThreadCall, *, only_waiting: bool = False) -> None:
+        """The call does not begin any more; one that runs already loses its thread, unless only_waiting."""
+        grow = False
         with self._lock:
-            self._outstanding -= 1
-            self._threads -= 1
-            grow = self._outstanding > self._threads
-            self._threads += grow
+            if work.state is _WAITING:
+                work.state = _GIVEN_UP
+            elif work.state is _RUNNING and not only_waiting:
+                work.state = _GIVEN_UP
+                self._outstanding -= 1
+                self._threads -= 1
+                grow = self._outstanding > self._threads
+                self._threads += grow
         if grow:
             self._start_thread()
 
@@ -119,8 +132,32 @@ class FunctionThreads:
         threading.Thread(target=self._work, name="function", daemon=True).start()
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            if not call.run():
+        while (work := self._calls.get()) is not None:
+            if not self._begin(work):
+                continue
+            try:
+                result, error = work.context.run(work.call), None
+            except BaseException as raised:  # handed to the caller, whatever it is
+                result, error = None, raised
+            is_kept = self._end(work)
+            work.returns.bring(work.future, result, error)
+            if not is_kept:
                 return
-            with self._lock:
-                self._outstanding -= 1
+            del work, result, error  # nothing of a call is kept alive until the next one
+
+    def _begin(self, work: ThreadCall) -> bool:
+        with self._lock:
+            if work.state is _WAITING:
+                work.state = _RUNNING
+                return True
+            self._outstanding -= 1
+            return False
+
+    def _end(self, work: ThreadCall) -> bool:
+        """Whether the thread goes on: it was replaced if its call was given up."""
+        with self._lock:
+            if work.state is not _RUNNING:
+                return False
+            work.state = _ENDED
+            self._outstanding -= 1
+            return True
