@@ -131,7 +131,11 @@ class BacklogQueue(Protocol):
         ...
 
     async def take(self, count: int, wait_seconds: float) -> list[BacklogMessage]:
-        """Messages under lock, as many as come within the wait."""
+        """Messages under lock, as many as come within the wait.
+
+        Batches may be settled while the next one is taken, except after fewer came than were asked for: more of those
+        may be on their way to the same receiver, which does one thing at a time.
+        """
         ...
 
     async def take_aside(self, sequence_numbers: Sequence[int]) -> list[BacklogMessage]:

@@ -55,6 +55,9 @@ class SdkBacklogQueue:
         self._looker: ServiceBusReceiver | None = None
         #: Those that take, the next one first.
         self._takers: list[ServiceBusReceiver] = []
+        #: The one that got fewer than it asked for. The service may send it the rest at any time, so it is asked again:
+        #: another one would take what comes after that.
+        self._owed: ServiceBusReceiver | None = None
         #: Who took what, for as long as it is not settled.
         self._took: dict[int, ServiceBusReceiver] = {}
         self._looking_alone = asyncio.Lock()
@@ -67,13 +70,15 @@ class SdkBacklogQueue:
         return [_backlog_message(message) for message in peeked]
 
     async def take(self, count: int, wait_seconds: float) -> list[BacklogMessage]:
-        """Messages under lock, as many as come within the wait."""
         taker = await self._next_taker()
         messages = [_backlog_message(one) for one in await _bounded(taker.receive_messages(count, wait_seconds))]
+        self._owed = taker if len(messages) < count else None
         self._took.update((message.sequence_number, taker) for message in messages)
         return messages
 
     async def _next_taker(self) -> ServiceBusReceiver:
+        if self._owed is not None:
+            return self._owed
         if len(self._takers) < TAKERS:
             taker = self._client.get_queue_receiver(str(self._path))
             # Opened apart, since a receive would count the time for it as its own.
@@ -90,7 +95,7 @@ class SdkBacklogQueue:
 
     async def stop_taking(self) -> None:
         """Saying good-bye takes the SDK a second; nobody waits for it."""
-        takers, self._takers = self._takers, []
+        takers, self._takers, self._owed = self._takers, [], None
         self._took.clear()
         for taker in takers:
             self._retire(taker)
@@ -131,6 +136,8 @@ class SdkBacklogQueue:
         self._took = {number: other for number, other in self._took.items() if other is not taker}
         if taker in self._takers:
             self._takers.remove(taker)
+            if self._owed is taker:
+                self._owed = None
             self._retire(taker)
 
     async def close(self) -> None:

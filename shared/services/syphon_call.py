@@ -250,7 +250,8 @@ class Call:
         try:
             while asyncio.get_running_loop().time() < until and may_work(self._desk.state.factories):
                 await self._desk.state.in_use()
-                batch = await self._queue.take(self._drainer.batch_size, TAKE_SECONDS)
+                asked = self._drainer.batch_size
+                batch = await self._queue.take(asked, TAKE_SECONDS)
                 if not batch:
                     return
                 handled, rest = await self._drainer.send(batch, past_waiting=True)
@@ -258,6 +259,10 @@ class Call:
                 last, settling = settling, asyncio.create_task(rest, name=f"settling of {self._path}")
                 if last is not None:
                     await last
+                if len(batch) < asked:
+                    # More of it may be on its way to the same receiver, which does one thing at a time.
+                    await settling
+                    settling = None
                 await self._sort_bells(handled)
                 await self._desk.report(self._path, waiting_for=self._drainer.aside.destinations())
                 if handled.failed and not handled.forwarded:
