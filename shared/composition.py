@@ -104,12 +104,7 @@ def build(
     clock, recent = SystemClock(), RecentEvents()
     instance = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
     instruments = open_telemetry or _open_telemetry(settings, instance)
-    # Its log records say the same as the lines would, and reach whoever collects them from outside of a call as well.
-    told = Fanout([telemetry or instruments or LogTelemetry(), recent])
-    if telemetry is not None and instruments is not None:
-        told = Fanout([told, instruments])
-    writer = _telemetry_writer(settings, instance, told) if telemetry is None else None
-    telemetry = told if writer is None else Fanout([writer, told])
+    telemetry, writer = _told(settings, instance, recent, telemetry, instruments)
     connections = {Side.PRIMARY: settings.primary, Side.SECONDARY: settings.secondary}
     credentials = {
         side: None if connection.connection_string is not None else credential_for(connection.client_id)
@@ -168,6 +163,14 @@ def build(
         clock=clock,
     )
     backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
+    keys = KeyReturns(
+        state=state,
+        pings=pings,
+        facts=facts,
+        queues=backlog_queues,
+        clock=clock,
+        ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),
+    )
     pinger = Pinger(
         options=_ping_options(settings),
         state=state,
@@ -175,30 +178,20 @@ def build(
         facts=facts,
         clock=clock,
         telemetry=telemetry,
-        keys=KeyReturns(
-            state=state,
-            pings=pings,
-            facts=facts,
-            queues=backlog_queues,
-            clock=clock,
-            ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),
-        ),
+        keys=keys,
+    )
+    desk = Desk(
+        state=state,
+        store=store,
+        clock=clock,
+        telemetry=telemetry,
+        facts=facts,
+        rng=random.Random(),
+        rate_limit=settings.syphon_rate_limit or None,
+        instruments=instruments,
     )
     syphon = Syphon(
-        options=_syphon_options(settings),
-        queues=backlog_queues,
-        links=links,
-        facts=facts,
-        desk=Desk(
-            state=state,
-            store=store,
-            clock=clock,
-            telemetry=telemetry,
-            facts=facts,
-            rng=random.Random(),
-            rate_limit=settings.syphon_rate_limit or None,
-            instruments=instruments,
-        ),
+        options=_syphon_options(settings), queues=backlog_queues, links=links, facts=facts, desk=desk
     )
     status = Status(
         pair=settings.pair,
@@ -250,6 +243,23 @@ def build(
             *([] if instruments is None else [instruments.close]),
         ),
     )
+
+
+def _told(
+    settings: Settings,
+    instance: str,
+    recent: RecentEvents,
+    given: Telemetry | None,
+    instruments: OtelTelemetry | None,
+) -> tuple[Telemetry, TelemetryWriter | None]:
+    """All that is told of what happens, and the writer of records, where they are kept."""
+    # The log records of OpenTelemetry say the same as the lines would, and reach whoever collects them from outside of
+    # a call as well.
+    told = Fanout([given or instruments or LogTelemetry(), recent])
+    if given is not None:
+        return told if instruments is None else Fanout([told, instruments]), None
+    writer = _telemetry_writer(settings, instance, told)
+    return told if writer is None else Fanout([writer, told]), writer
 
 
 def _open_telemetry(settings: Settings, instance: str) -> OtelTelemetry | None:
