@@ -54,7 +54,8 @@ class SendHost:
 async def send_hosts(
     pair: PairOnBroker, folder: Path, *, count: int = 1, **settings: str
 ) -> AsyncIterator[list[SendHost]]:
-    """Instances that share everything but memory."""
+    """Instances that share everything but memory. They ping only where a test says how often: with each full minute an
+    entity that a test has marked unavailable would come back."""
     app = folder / "app"
     app.mkdir()
     for name in DEPLOYED:
@@ -63,7 +64,8 @@ async def send_hosts(
     config["extensions"]["durableTask"]["hubName"] = f"Send{secrets.token_hex(8)}"
     (app / "host.json").write_text(json.dumps(config), encoding="utf-8")
     trusted = {"SSL_CERT_FILE": str(pair.broker.authority_file)}
-    chosen = {**pair.app_settings(), **trusted, "ENABLE_SYPHON": "false", **settings}
+    pings = {} if "PING_PRIMARY_INTERVAL" in settings else {"AzureWebJobs.ping_primary.Disabled": "true"}
+    chosen = {**pair.app_settings(), **trusted, **pings, "ENABLE_SYPHON": "false", **settings}
     hosts: list[SendHost] = []
     try:
         for number in range(count):
