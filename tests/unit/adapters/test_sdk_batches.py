@@ -116,6 +116,7 @@ async def test_a_transfer_is_what_send_messages_hands_to_the_transport(
     async with ServiceBusClient.from_connection_string(text) as client:
         sender = client.get_queue_sender("orders")
         monkeypatch.setattr(sender, "_send", wire.send)
+        monkeypatch.setattr(sender._config, "try_timeout", 7.0)  # so that it shows whether it is passed on
         await sender.send_messages(load)  # type: ignore[arg-type]
         await transfer(sender, load)
         await sender.close()
