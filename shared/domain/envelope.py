@@ -19,14 +19,16 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.domain.message import (
     SCHEDULED_ENQUEUE_TIME,
     AmqpValue,
     Body,
     Described,
+    Header,
     Message,
+    Properties,
     SequenceBody,
     Typed,
     ValueBody,
@@ -38,6 +40,7 @@ from shared.domain.typing_notes import (
     TIMESPAN,
     Note,
     apply_note,
+    guess,
     note_of,
     notes_of,
     readable,
@@ -71,6 +74,9 @@ _OF_THE_SERVICE = frozenset(
         "x-opt-lock-token",
     }
 )
+_NOTHING: Mapping[str, Any] = {}
+
+S = TypeVar("S", Header, Properties)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,22 +218,20 @@ def unwrap(received: Message, *, waited: timedelta = timedelta(0)) -> Unwrapped:
     trace = _trace(properties)
     for name in TRANSFER_PROPERTIES:
         properties.pop(name, None)
-    message = _with_types(replace(received, application_properties=properties), notes)
-    if session_id is not None:
-        message = message.with_properties(group_id=session_id)
+    restored: dict[str, AmqpValue] = {} if session_id is None else {"group_id": session_id}
     if ttl is not None and "t" in notes:
-        created, expires = _read_dates(notes["t"])
-        message = message.with_properties(creation_time_ms=created, absolute_expiry_time_ms=expires)
-    if scheduled is not None:
-        annotations = {**message.annotations, SCHEDULED_ENQUEUE_TIME: Typed("timestamp", scheduled)}
-        message = replace(message, annotations=annotations)
+        restored["creation_time_ms"], restored["absolute_expiry_time_ms"] = _read_dates(notes["t"])
     left = None if ttl is None else ttl - waited
     # Rounded up: a message that nothing has held up keeps the time to live it was given.
     ttl_ms = None if left is None else min(max(-(-left // timedelta(milliseconds=1)), 1), TTL_FOREVER_MS)
-    header = replace(message.header, time_to_live_ms=ttl_ms, delivery_count=None)
+    header = _changed(received.header, time_to_live_ms=ttl_ms, delivery_count=None)
+    message = _with_types(received, notes, header=header, restored=restored, own=properties)
+    if scheduled is not None:
+        annotations = {**message.annotations, SCHEDULED_ENQUEUE_TIME: Typed("timestamp", scheduled)}
+        message = replace(message, annotations=annotations)
     return Unwrapped(
         destination=destination,
-        message=replace(message, header=header),
+        message=message,
         expired=left is not None and left <= timedelta(0),
         trace=trace,
     )
@@ -259,15 +263,12 @@ def rewrapped(received: Message, *, waited: timedelta = timedelta(0)) -> Message
             transfer[SCHEDULED_TIME] = Typed("timestamp", scheduled)
     except EnvelopeError:
         pass  # of another type than they should be: they stay what they are
-    header = replace(message.header, delivery_count=None)
-    return replace(message, header=header, application_properties=transfer)
+    return replace(message, application_properties=transfer)
 
 
 def without_traces_of_the_service(received: Message) -> Message:
     """A received message as something to send: types guessed, what the service had added removed."""
-    message = _with_types(received, {})
-    header = replace(message.header, delivery_count=None)
-    return replace(message, header=header)
+    return _with_types(received, {})
 
 
 def _destination(value: AmqpValue) -> EntityPath:
@@ -334,36 +335,61 @@ def _read_dates(note: Note) -> tuple[int | None, int | None]:
     raise EnvelopeError(f"The backlog message's {TYPES} does not note two dates.")
 
 
-def _with_types(received: Message, notes: dict[str, Note]) -> Message:
+def _with_types(
+    received: Message,
+    notes: dict[str, Note],
+    *,
+    header: Header | None = None,
+    restored: Mapping[str, AmqpValue] = _NOTHING,
+    own: Mapping[Any, AmqpValue] | None = None,
+) -> Message:
+    """The message as something to send: typed again, without what the service added.
+
+    `restored` is put back among its properties; `own` are its application properties, where not all are the sender's.
+    """
+    properties = received.properties
     try:
-        ids = notes.get("i", {})
-        message = received.with_properties(
-            message_id=apply_note(ids.get("m"), received.properties.message_id),
-            correlation_id=apply_note(ids.get("c"), received.properties.correlation_id),
-        )
-        return replace(
-            message,
-            application_properties=_section(received.application_properties, notes.get("p", {})),
-            annotations=_section(received.annotations, notes.get("a", {})),
-            delivery_annotations=_section(_delivery_annotations(received, notes.get("v", [])), notes.get("d", {})),
-            footer=_section(received.footer, notes.get("f", {})),
+        ids = notes.get("i", _NOTHING)
+        return Message(
             body=_typed_body(received.body, notes.get("b")),
+            header=header or _changed(received.header, delivery_count=None),
+            properties=_changed(
+                properties,
+                message_id=apply_note(ids.get("m"), properties.message_id),
+                correlation_id=apply_note(ids.get("c"), properties.correlation_id),
+                **restored,
+            ),
+            application_properties=_section(received.application_properties if own is None else own, notes.get("p")),
+            annotations=_section(received.annotations, notes.get("a")),
+            delivery_annotations=_section(_delivery_annotations(received, notes.get("v")), notes.get("d")),
+            footer=_section(received.footer, notes.get("f")),
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise EnvelopeError(f"The backlog message's {TYPES} does not fit its content: {error}") from None
 
 
-def _delivery_annotations(received: Message, noted: list[tuple[Any, Note]]) -> Mapping[Any, AmqpValue]:
+def _changed(section: S, **changes: AmqpValue) -> S:
+    """The same one where nothing changes: most often, and copies cost more than all the rest of unwrapping."""
+    if all(getattr(section, name) is value for name, value in changes.items()):
+        return section
+    return replace(section, **changes)
+
+
+def _delivery_annotations(received: Message, noted: list[tuple[Any, Note]] | None) -> Mapping[Any, AmqpValue]:
     """As delivered, or, of a message that was only looked at and so has none, as noted."""
+    if noted is None:
+        return received.delivery_annotations
     return {**{name: decoded(value) for name, value in noted}, **received.delivery_annotations}
 
 
-def _section(section: Mapping[Any, AmqpValue], notes: dict[str, Note]) -> dict[Any, AmqpValue]:
+def _section(section: Mapping[Any, AmqpValue], notes: dict[str, Note] | None) -> dict[Any, AmqpValue]:
     """Names of annotations may be numbers (AMQP messaging 3.2.10); all others are text."""
-    named = {name if isinstance(name, int) else _text(name): value for name, value in section.items()}
-    return {
-        name: apply_note(notes.get(str(name)), value) for name, value in named.items() if name not in _OF_THE_SERVICE
-    }
+    typed: dict[Any, AmqpValue] = {}
+    for name, value in section.items():
+        name = name if isinstance(name, int) else _text(name)
+        if name not in _OF_THE_SERVICE:
+            typed[name] = guess(value) if notes is None else apply_note(notes.get(str(name)), value)
+    return typed
 
 
 def _typed_body(body: Body, note: Note) -> Body:
