@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 _LOGGER = logging.getLogger(__name__)
@@ -18,6 +18,8 @@ _LOGGER = logging.getLogger(__name__)
 #: How often, and how many times at most, a call that was given up is told to end.
 CANCEL_AGAIN_SECONDS = 0.5
 CANCELS_MAX = 20
+#: How often a call of many steps is looked at within the time it has for one.
+LOOKS = 3
 
 T = TypeVar("T")
 
@@ -31,6 +33,27 @@ async def within(seconds: float, call: Awaitable[T]) -> T:
         give_up(task)
         raise
     if not done:
+        give_up(task)
+        raise TimeoutError
+    return task.result()
+
+
+async def while_it_moves(seconds: float, call: Awaitable[T], moved: Callable[[], object]) -> T:
+    """The call's result, of a call of many steps; TimeoutError when nothing has moved for so long, and it is given up.
+
+    Looking now and then costs less than a timer for each step.
+    """
+    task = asyncio.ensure_future(call)
+    last, looks_alike = moved(), 0
+    try:
+        while not task.done() and looks_alike < LOOKS:
+            await asyncio.wait([task], timeout=seconds / LOOKS)
+            now = moved()
+            last, looks_alike = now, looks_alike + 1 if now == last else 0
+    except asyncio.CancelledError:
+        give_up(task)
+        raise
+    if not task.done():
         give_up(task)
         raise TimeoutError
     return task.result()

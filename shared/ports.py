@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from shared.domain.availability import Available, Route, Unavailable
 from shared.domain.backlog import BacklogQueueDescription
@@ -107,10 +107,6 @@ class BacklogTrouble(Exception):
     """A backlog queue did not do what was asked; its connection is of no use any more, or may not be."""
 
 
-class LockLost(Exception):
-    """The message was not settled: its lock is over, and it comes again."""
-
-
 class NotThere(Exception):
     """A message asked for by its number is not to be had: it is gone, or somebody else has it."""
 
@@ -119,22 +115,34 @@ class Unreadable(Exception):
     """A message cannot be decoded by this app's SDK."""
 
 
+#: Told of each message as soon as its settling is over: whether it is settled, or its lock is lost and it comes again.
+Told: TypeAlias = Callable[[BacklogMessage, bool], None]
+
+
+def nobody(message: BacklogMessage, settled: bool) -> None:
+    """For those who need not be told."""
+
+
 class BacklogQueue(Protocol):
-    """A backlog queue to be drained. Whoever owns it makes one call at a time, with one exception: while a batch is
+    """A backlog queue to be drained. Whoever owns it makes one call at a time, with one exception: while batches are
     settled, the next one may be taken.
 
-    Every call may raise BacklogTrouble; settling may raise LockLost.
+    Every call may raise BacklogTrouble.
     """
 
     async def look(self, from_sequence_number: int, count: int) -> list[BacklogMessage]:
         """Messages from this number on, locked and set-aside ones included; nothing is locked by it. Or Unreadable."""
         ...
 
+    def prepare(self) -> None:
+        """Messages are about to be taken."""
+        ...
+
     async def take(self, count: int, wait_seconds: float) -> list[BacklogMessage]:
         """Messages under lock, as many as come within the wait.
 
-        Batches may be settled while the next one is taken, except after fewer came than were asked for: more of those
-        may be on their way to the same receiver, which does one thing at a time.
+        After fewer came than were asked for, more may be on their way to the same receiver, which does one thing at a
+        time: the next call waits for its settling, or its settling for the call.
         """
         ...
 
@@ -146,17 +154,19 @@ class BacklogQueue(Protocol):
         """Gives back what was asked for and has not come."""
         ...
 
-    async def complete(self, message: BacklogMessage) -> None: ...
+    async def complete(self, messages: Sequence[BacklogMessage], told: Told = nobody) -> None: ...
 
-    async def put_aside(self, message: BacklogMessage) -> None:
-        """It stays in the queue, and only `take_aside` gets it."""
+    async def put_aside(self, messages: Sequence[BacklogMessage], told: Told = nobody) -> None:
+        """They stay in the queue, and only `take_aside` gets them."""
         ...
 
-    async def release(self, message: BacklogMessage) -> None:
-        """Back to its place, for whoever takes it next."""
+    async def release(self, messages: Sequence[BacklogMessage], told: Told = nobody) -> None:
+        """Back to their place, for whoever takes them next."""
         ...
 
-    async def dead_letter(self, message: BacklogMessage, *, reason: str, description: str) -> None: ...
+    async def dead_letter(self, message: BacklogMessage, *, reason: str, description: str) -> bool:
+        """Whether it is settled."""
+        ...
 
     async def close(self) -> None: ...
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shared.bounded import within
 from shared.domain.envelope import rewrapped
-from shared.domain.message import DataBody, Message, Properties, outgoing
+from shared.domain.message import DataBody, Message, Properties, body_bytes, outgoing
 from shared.domain.pair import EntityPath, Side
 from shared.domain.partitions import is_key_lane
 from shared.domain.syphon import (
@@ -29,10 +29,11 @@ from shared.domain.syphon import (
     next_pass,
 )
 from shared.errors import NothingMoved
-from shared.ports import BacklogQueue, BacklogTrouble, Links, LockLost, SendFailed, Unreadable
+from shared.ports import BacklogQueue, BacklogTrouble, Links, SendFailed, Unreadable
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_drain import Drainer, Handled, text_of
 from shared.services.syphon_forwarder import Forwarder
+from shared.services.syphon_settling import Settling
 from shared.services.syphon_watch import Watch
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Call:
         #: While the host holds this call's message, it is what calls the syphon again.
         self._holds = True
         self._bell_hangs = False
+        #: Two batches that are settled at the same time may both come upon the first message that is put aside.
+        self._hanging_alone = asyncio.Lock()
         self._bell: BacklogMessage | None = None
         self._copied = False
 
@@ -154,6 +157,7 @@ class Call:
             if self._drainer.aside.has(verdict.destination):
                 return False
         ready = self._drainer.ready(own, verdict)
+        self._queue.prepare()
         await self._drainer.deliver(verdict.destination, [ready])
         assert ready.outcome is not None
         failed = ready.outcome.failed
@@ -162,6 +166,7 @@ class Call:
             self._drainer.record(verdict.destination, ready, settled=True)
             await self._drain_rest()
             return True
+        await self._queue.stop_taking()
         if (dead_letter := self._drainer.for_good(verdict.destination, failed)) is not None:
             return await self._bury(own, dead_letter)
         self._drainer.record_doubt(verdict.destination, ready, failed)
@@ -246,23 +251,16 @@ class Call:
         """Takes batch after batch until the queue is empty, time is up, or nothing is left that could go."""
         until = min(self._ends, asyncio.get_running_loop().time() + self._options.slice.total_seconds())
         strays = 0
-        settling: asyncio.Task[None] | None = None
+        settling = Settling(self._path)
         try:
             while asyncio.get_running_loop().time() < until and may_work(self._desk.state.factories):
                 await self._desk.state.in_use()
-                asked = self._drainer.batch_size
-                batch = await self._queue.take(asked, TAKE_SECONDS)
+                await settling.room()
+                batch = await self._queue.take(self._drainer.batch_size, TAKE_SECONDS)
                 if not batch:
                     return
                 handled, rest = await self._drainer.send(batch, past_waiting=True)
-                # One batch is settled while the next is on its way, and no more: locks do not last for ever.
-                last, settling = settling, asyncio.create_task(rest, name=f"settling of {self._path}")
-                if last is not None:
-                    await last
-                if len(batch) < asked:
-                    # More of it may be on its way to the same receiver, which does one thing at a time.
-                    await settling
-                    settling = None
+                settling.start(rest, sum(body_bytes(one.message.body) for one in batch))
                 await self._sort_bells(handled)
                 await self._desk.report(self._path, waiting_for=self._drainer.aside.destinations())
                 if handled.failed and not handled.forwarded:
@@ -272,9 +270,10 @@ class Call:
                 if is_stray and (strays >= STRAYS_MAX or self._is_past(handled)):
                     return
         finally:
-            if settling is not None:
-                await settling
-            await self._queue.stop_taking()
+            try:
+                await settling.finish()
+            finally:
+                await self._queue.stop_taking()
 
     def _is_past(self, handled: Handled) -> bool:
         """Whether what waits is too young for anything behind it to be for an entity that is available."""
@@ -285,16 +284,17 @@ class Call:
 
     async def _hang_bell(self) -> None:
         """Before the first message is put aside: somebody has to come for it, also if this process ends now."""
-        if self._holds or self._bell_hangs or self._bell is not None:
-            return
-        await self._put(
-            Message(
-                body=DataBody((b"",)),
-                properties=Properties(message_id=f"bell-{uuid.uuid4()}", subject="syphon: messages wait here"),
-                application_properties=bell_properties(),
+        async with self._hanging_alone:
+            if self._holds or self._bell_hangs or self._bell is not None:
+                return
+            await self._put(
+                Message(
+                    body=DataBody((b"",)),
+                    properties=Properties(message_id=f"bell-{uuid.uuid4()}", subject="syphon: messages wait here"),
+                    application_properties=bell_properties(),
+                )
             )
-        )
-        self._bell_hangs = True
+            self._bell_hangs = True
 
     async def _sort_bells(self, handled: Handled) -> None:
         """One is enough: the call's own message while the host holds it, otherwise the first that comes."""
@@ -302,7 +302,7 @@ class Call:
             if not self._holds and self._bell is None:
                 self._bell = bell
             else:
-                await self._settled(self._queue.complete(bell))
+                await self._queue.complete([bell])
 
     async def _leave_bell(self) -> None:
         """The call is about to return: if messages are left aside, something must call the syphon again."""
@@ -311,15 +311,9 @@ class Call:
             if self._drainer.aside:
                 await self._hang_bell()
         elif self._watch.nothing_is_aside:
-            await self._settled(self._queue.complete(self._bell))
+            await self._queue.complete([self._bell])
         else:
-            await self._settled(self._queue.release(self._bell))
-
-    async def _settled(self, settling: object) -> None:
-        try:
-            await settling  # type: ignore[misc]
-        except LockLost as error:
-            _LOGGER.info("syphon: a bell of %s rings again: %s", self._path, error)
+            await self._queue.release([self._bell])
 
     async def _put(self, message: Message) -> None:
         """Into the backlog queue itself; BacklogTrouble if it is not known to be there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -29,7 +30,7 @@ from shared.domain.syphon import (
     refusal_of,
 )
 from shared.errors import EnvelopeError
-from shared.ports import BacklogQueue, Delivery, LockLost, SendFailed
+from shared.ports import BacklogQueue, Delivery, SendFailed
 from shared.services.syphon_desk import Desk
 from shared.services.syphon_forwarder import Forwarder, Outcome
 from shared.telemetry_events import DeadLettered, Forwarded, ForwardInDoubt, SetAside
@@ -110,6 +111,8 @@ class Drainer:
         self._before_aside = before_aside
         #: What is known to be aside in this queue.
         self.aside = Aside()
+        #: Batches with messages that wait and are not where they are to wait yet, by destination.
+        self._on_their_way: Counter[EntityPath] = Counter()
         self._at_once = asyncio.Semaphore(DESTINATIONS_AT_ONCE_MAX)
         self._margin = LOCK_MARGIN
         #: The id of a copy that is to be dead-lettered, and whether it has been.
@@ -139,21 +142,16 @@ class Drainer:
             asyncio.create_task(self._deliver(path, ready, is_patient=is_patient), name=f"syphon to {path}")
             for path, ready in sorted_.forwards.items()
         ]
-        try:
-            for message in sorted_.discards:
-                await self._settle(self._queue.complete(message))
-            for message, dead_letter in sorted_.dead:
-                await self.dead_letter(message, dead_letter)
-        finally:
-            if sending:
-                await asyncio.wait(sending)
+        if sending:
+            await asyncio.wait(sending)
         for task in sending:
             task.result()
         sent = self._conclude(sorted_.forwards)
         handled.waiting, handled.youngest_waiting = _count_waits(sorted_.waits)
         handled.forwarded, handled.failed = len(sent.accepted), sum(map(len, sent.left.values()))
         self._desk.moved(self._path, forwarded=handled.forwarded)
-        return handled, self._settle_rest(sent, sorted_.waits, past_waiting=past_waiting)
+        self._on_their_way.update([*sorted_.waits, *sent.left])
+        return handled, self._settle_rest(sorted_, sent, past_waiting=past_waiting)
 
     def _sort(self, batch: Sequence[BacklogMessage]) -> _Sorted:
         sorted_, now = _Sorted(), self._desk.clock.now()
@@ -181,8 +179,9 @@ class Drainer:
         return sorted_
 
     def _would_overtake(self, message: BacklogMessage, destination: EntityPath) -> bool:
-        """Older messages of the same key are aside: it must go after them."""
-        return is_key_lane(destination) and not message.is_deferred and self.aside.has(destination)
+        """Older messages of the same key are aside, or on their way there: it must go after them."""
+        is_held = self.aside.has(destination) or self._on_their_way[destination] > 0
+        return is_key_lane(destination) and not message.is_deferred and is_held
 
     def ready(self, backlog: BacklogMessage, verdict: Forward) -> Ready:
         message = verdict.message
@@ -257,19 +256,31 @@ class Drainer:
             return path
         return key_lane(path, key)
 
-    async def _settle_rest(
-        self, sent: _Sent, waits: dict[EntityPath, list[BacklogMessage]], *, past_waiting: bool
-    ) -> None:
-        for path, one in sent.accepted:
-            settled = await self._settle(self._queue.complete(one.backlog))
-            self.record(path, one, settled=settled)
-        for message, dead_letter in sent.dead:
+    async def _settle_rest(self, sorted_: _Sorted, sent: _Sent, *, past_waiting: bool) -> None:
+        await self._complete(sent.accepted)
+        await self._queue.complete(sorted_.discards)
+        for message, dead_letter in (*sorted_.dead, *sent.dead):
             await self.dead_letter(message, dead_letter)
-        for path, messages in waits.items():
+        for path, messages in sorted_.waits.items():
             await self._wait(path, messages, aside=past_waiting)
         for path, messages in sent.left.items():
             # One dead destination among others is got past; when nothing moves at all, everything keeps its place.
             await self._wait(path, messages, aside=past_waiting and bool(sent.accepted))
+        self._on_their_way.subtract([*sorted_.waits, *sent.left])
+
+    async def _complete(self, accepted: list[tuple[EntityPath, Ready]]) -> None:
+        unsettled = {one.backlog.sequence_number: (path, one) for path, one in accepted}
+
+        def told(message: BacklogMessage, settled: bool) -> None:
+            path, one = unsettled.pop(message.sequence_number)
+            self.record(path, one, settled=settled)
+
+        try:
+            await self._queue.complete([one.backlog for _, one in accepted], told)
+        finally:
+            # The primary has the others, and they come again: it will have them twice.
+            for path, one in unsettled.values():
+                self.record(path, one, settled=False)
 
     def for_good(self, path: EntityPath, failed: SendFailed) -> DeadLetter | None:
         entity = entity_of(path)
@@ -317,25 +328,31 @@ class Drainer:
 
     async def _wait(self, path: EntityPath, messages: list[BacklogMessage], *, aside: bool) -> None:
         """Back to their place, or aside; those that were aside already are put back there by being released."""
-        if aside:
-            await self._before_aside()
-        put = 0
-        for message in messages:
-            if not aside or message.is_deferred:
-                await self._settle(self._queue.release(message))
-                if message.is_deferred:
-                    self.aside.add(path, message.sequence_number)
-            elif await self._settle(self._queue.put_aside(message)):
-                put += 1
+        back = [message for message in messages if message.is_deferred or not aside]
+        for message in back:
+            if message.is_deferred:
                 self.aside.add(path, message.sequence_number)
+        await self._queue.release(back)
+        if aside:
+            await self._put_aside(path, [message for message in messages if not message.is_deferred])
+
+    async def _put_aside(self, path: EntityPath, messages: list[BacklogMessage]) -> None:
+        await self._before_aside()
+        put: list[int] = []
+
+        def told(message: BacklogMessage, settled: bool) -> None:
+            if settled:
+                put.append(message.sequence_number)
+                self.aside.add(path, message.sequence_number)
+
+        await self._queue.put_aside(messages, told)
         if put:
             self._desk.telemetry.emit(
-                SetAside(at=self._desk.clock.now(), path=path, backlog_queue=self._path, messages=put)
+                SetAside(at=self._desk.clock.now(), path=path, backlog_queue=self._path, messages=len(put))
             )
 
     async def dead_letter(self, message: BacklogMessage, verdict: DeadLetter) -> None:
-        settling = self._queue.dead_letter(message, reason=verdict.reason, description=verdict.description)
-        if not await self._settle(settling):
+        if not await self._queue.dead_letter(message, reason=verdict.reason, description=verdict.description):
             return
         message_id = text_of(message.message.properties.message_id)
         self.copy_is_buried |= message_id == self.copy_id
@@ -351,15 +368,6 @@ class Drainer:
                 path=_destination(message),
             )
         )
-
-    async def _settle(self, settling: Awaitable[None]) -> bool:
-        """Whether it is settled; a message whose lock is over comes again, which is all that can be said about it."""
-        try:
-            await settling
-        except LockLost as error:
-            _LOGGER.warning("syphon: a message of %s was not settled and comes again: %s", self._path, error)
-            return False
-        return True
 
 
 def _margin(batch: Sequence[BacklogMessage], now: datetime) -> timedelta:

@@ -114,6 +114,25 @@ async def test_completions_that_never_arrive_cost_duplicates_that_are_counted(pa
     assert sum(arrived.values()) == len(app.telemetry.of(Forwarded))
 
 
+async def test_what_the_backlog_was_lost_over_before_it_could_be_completed_is_counted(pair: PairOnBroker) -> None:
+    """The primary has a batch, and the secondary goes away as a whole before one message of it is completed."""
+    pair.create_entities("orders", backlog=0)
+    (queue,) = create_backlog(pair, 1, lock_seconds=6)
+    fill(pair, queue, [backlog_payload("orders", f"m-{n}") for n in range(150)])
+    async with instance(pair, BACKLOG_QUEUE_COUNT="1") as app, app.host(queue):
+        await pair.broker.inject(kind="black-hole", namespace="secondary", entity=queue, points=["settle"])
+        # The one that woke the call, and the first batch.
+        await until(lambda: len(ids(pair, "orders")) >= 101, seconds=30, what="the first batch at its entity")
+        await pair.broker.inject(kind="refuse", namespace="secondary")
+        await until(lambda: counted_duplicates(app.telemetry), seconds=60, what="a record of what comes again")
+        await pair.broker.heal()
+        await until(lambda: app.waiting(queue) == 0, seconds=90, what="an empty backlog")
+    arrived = ids(pair, "orders")
+    assert {f"m-{n}" for n in range(150)} == set(arrived)
+    assert 100 <= len([name for name, count in arrived.items() if count > 1])
+    assert sum(arrived.values()) == len(app.telemetry.of(Forwarded)), "every delivery is on record"
+
+
 async def test_a_destination_with_duplicate_detection_gets_everything_once(pair: PairOnBroker) -> None:
     pair.create_entities(backlog=0)
     pair.primary.core.create_queue("orders", QueueDescription(requires_duplicate_detection=True))

@@ -8,7 +8,7 @@ import pytest
 
 from local.host.cancelling import cancel_all
 from shared import bounded
-from shared.bounded import within
+from shared.bounded import LOOKS, while_it_moves, within
 from tests.support.send_services import until
 
 
@@ -75,3 +75,34 @@ async def test_a_call_that_never_ends_is_told_so_often_and_no_more(caplog: pytes
     await until(lambda: "does not end" in caplog.text, seconds=5, what="the last word")
     (task,) = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert not await cancel_all([task], seconds=5), "the host's way to end tasks is as stubborn"
+
+
+async def test_a_call_of_many_steps_has_its_time_for_each_of_them() -> None:
+    """It moves each time somebody looks, and ends long after the time that a single step may take."""
+    end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    looks = 0
+
+    def moved() -> int:
+        nonlocal looks
+        looks += 1
+        if looks == 4 * LOOKS:
+            end.set_result("done")
+        return looks
+
+    assert "done" == await while_it_moves(0.01, end, moved)
+
+
+async def test_a_call_of_many_steps_that_stands_still_is_given_up() -> None:
+    steps: list[int] = []
+    stuck = Deaf(drops=1)
+
+    async def call() -> str:
+        steps.append(1)
+        await asyncio.sleep(0)
+        steps.append(2)
+        return await stuck.call()
+
+    with pytest.raises(TimeoutError):
+        await while_it_moves(0.05, call(), lambda: len(steps))
+    await asyncio.wait_for(stuck.ended.wait(), 5)
+    assert [1, 2] == steps
