@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
@@ -36,6 +39,15 @@ def create_queues(address: Address, *queues: str) -> None:
     ) as administration:
         for queue in queues:
             administration.create_queue(queue)
+
+
+def inject(address: Address, **fault: object) -> None:
+    """Sets a fault; the broker's one port speaks HTTP as well."""
+    host = address.connection_string.split("sb://", 1)[1].split(";", 1)[0]
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://{host}/$faults", json.dumps(fault).encode(), headers, method="POST")
+    with urllib.request.urlopen(request, timeout=STOP_SECONDS_MAX) as answer:
+        assert answer.status == HTTPStatus.CREATED
 
 
 @contextmanager
