@@ -34,7 +34,6 @@ BATCH = 100
 IDLE_S = 1.0
 BARE_SHARE_GOAL, SINGLE_FACTOR_GOAL = 0.8, 5.0
 DESTINATION, DEAD = EntityPath("orders"), EntityPath("dead")
-MIXED = 10_000
 PAST_SHARE_GOAL = 0.8
 NAME = "primary"
 #: Both namespaces answer everything so much later: about as far as the next region, and one of a pair is in another.
@@ -78,19 +77,17 @@ class Round(NamedTuple):
 class Measured(NamedTuple):
     near: list[Round]
     far: list[Round]
-    #: Half of the messages are for a dead destination: messages a second that got home or were got past.
-    past: float
+    #: Half of the messages are for a dead destination: messages a second that got home or were got past, each beside
+    #: the syphon's own of that round.
+    past: list[tuple[float, float]]
 
 
 async def _measure(settings: Settings, queue: EntityPath, brokers: list[BrokerProcess]) -> Measured:
     runtime = composition.build(settings)
-    near = [await _round(runtime, queue, MESSAGES, MESSAGES, SINGLES) for _ in range(ROUNDS)]
-    await runtime.state.mark(DEAD, Event.MARKED_UNAVAILABLE, "benchmark")
-    await _fill(settings, queue, MIXED, DESTINATION, DEAD)
-    # One call: its own message goes, and it returns when nothing is left in the queue that could go.
-    past = MIXED / await _syphon(runtime, queue, calls=1)
-    await runtime.state.mark(DEAD, Event.MARKED_HEALTHY, "benchmark")
-    await _syphon(runtime, queue)
+    near, past = [], []
+    for _ in range(ROUNDS):
+        near.append(await _round(runtime, queue, MESSAGES, MESSAGES, SINGLES))
+        past.append((await _past_the_dead(runtime, queue), near[-1].syphon))
     for one in brokers:
         inject(one.address, kind="delay", delay_s=DISTANCE_S, points=["send", "deliver", "settle", "management"])
     far = [await _round(runtime, queue, FAR_MESSAGES, FAR_BARE, FAR_SINGLES) for _ in range(ROUNDS)]
@@ -107,6 +104,16 @@ async def _round(runtime: Runtime, queue: EntityPath, ours: int, bare: int, sing
     await _fill(settings, queue, singles)
     singles_s = await _loop(settings, queue, singles, 1)
     return Round(ours / syphon_s, bare / bare_s, singles / singles_s)
+
+
+async def _past_the_dead(runtime: Runtime, queue: EntityPath) -> float:
+    await runtime.state.mark(DEAD, Event.MARKED_UNAVAILABLE, "benchmark")
+    await _fill(runtime.settings, queue, MESSAGES, DESTINATION, DEAD)
+    # One call: its own message goes, and it returns when nothing is left in the queue that could go.
+    seconds = await _syphon(runtime, queue, calls=1)
+    await runtime.state.mark(DEAD, Event.MARKED_HEALTHY, "benchmark")
+    await _syphon(runtime, queue)
+    return MESSAGES / seconds
 
 
 async def _fill(settings: Settings, queue: EntityPath, count: int, *destinations: EntityPath) -> None:
@@ -186,15 +193,16 @@ def _figures(measured: Measured) -> Iterator[Figure]:
         met=beside_bare.ratio >= BARE_SHARE_GOAL,
     )
     yield _beside_singles("draining, beside one message at a time", measured.near)
+    beside_all = compared(measured.past)
     yield Figure(
         name="one of two destinations down: got home or got past",
-        value=measured.past,
+        value=beside_all.ours,
         unit="messages/s",
         yardstick="draining with both destinations up",
-        yardstick_value=beside_bare.ours,
-        ratio=measured.past / beside_bare.ours,
+        yardstick_value=beside_all.yardstick,
+        ratio=beside_all.ratio,
         goal=f">= {PAST_SHARE_GOAL} of full speed",
-        met=measured.past / beside_bare.ours >= PAST_SHARE_GOAL,
+        met=beside_all.ratio >= PAST_SHARE_GOAL,
     )
     far = f"{DISTANCE_S * 1000:g} ms away"
     beside_bare = compared([(one.syphon, one.bare) for one in measured.far])

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
+#: After so many a receiver is replaced: the SDK lets the service answer 10,000 requests of one, to look as well as to
+#: settle by number, and waits in vain for the next answer.
+QUESTIONS_MAX = 5_000
+
 T = TypeVar("T")
 Settle = Callable[[ServiceBusReceiver, ServiceBusReceivedMessage], Awaitable[None]]
 
@@ -45,6 +49,7 @@ class SdkBacklogQueue:
         self._client = client
         self._path = path
         self._looker: ServiceBusReceiver | None = None
+        self._questions = 0
         self._takers = Takers(client, path)
         #: Who took what, for as long as it is not settled.
         self._took: dict[int, Taker] = {}
@@ -155,10 +160,14 @@ class SdkBacklogQueue:
 
     async def _looking(self) -> ServiceBusReceiver:
         """Open, since the SDK settles only with a receiver that is."""
+        if self._looker is not None and self._questions >= QUESTIONS_MAX:
+            self._takers.retire(self._looker)
+            self._looker = None
         if self._looker is None:
             looker = self._client.get_queue_receiver(str(self._path))
             await bounded(looker.__aenter__())
-            self._looker = looker
+            self._looker, self._questions = looker, 0
+        self._questions += 1
         return self._looker
 
 

@@ -130,3 +130,15 @@ async def test_a_receiver_that_is_opened_for_nothing_takes_nothing(pair: PairOnB
     finally:
         await queue.close()
     assert not queue._takers._closing
+
+
+async def test_more_questions_are_answered_than_the_sdk_allows_one_receiver(pair: PairOnBroker) -> None:
+    """It gives the service credit for 10,000 answers, and never any more."""
+    pair.create_entities("orders", backlog=1)
+    (path,) = pair.backlog_paths(1)
+    queue = opened(pair, path)
+    try:
+        for _ in range(10_100):
+            assert [] == await queue.look(0, 1)
+    finally:
+        await queue.close()
