@@ -19,7 +19,7 @@ from shared.adapters.factories import TableFactoryStore
 from shared.adapters.tables import TableStateStore
 from shared.domain.factory import Factories
 from tests.support.host_fixtures import ROOT, HostProcess
-from tests.support.send_services import PairOnBroker
+from tests.support.send_services import PATIENT, PairOnBroker
 
 T = TypeVar("T")
 POLL_S = 0.05
@@ -127,7 +127,7 @@ async def app_hosts(
 ) -> AsyncIterator[list[AppHost]]:
     """Processes that share everything but memory."""
     app = app_folder(folder)
-    chosen = {**pair.app_settings(), "ENABLE_SYPHON": "false", **settings}
+    chosen = {**pair.app_settings(**PATIENT), "ENABLE_SYPHON": "false", **settings}
     hosts = [AppHost(pair, app, folder / f"host{number}", chosen) for number in range(count)]
     try:
         await asyncio.gather(*(host.start() for host in hosts))

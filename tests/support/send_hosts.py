@@ -15,7 +15,7 @@ import httpx
 
 from tests.support.app_process import ROOT
 from tests.support.host_fixtures import HostProcess
-from tests.support.send_services import PairOnBroker
+from tests.support.send_services import PATIENT, PairOnBroker
 
 DEPLOYED = ("function_app.py", "functions", "shared")
 
@@ -65,7 +65,7 @@ async def send_hosts(
     (app / "host.json").write_text(json.dumps(config), encoding="utf-8")
     trusted = {"SSL_CERT_FILE": str(pair.broker.authority_file)}
     pings = {} if "PING_PRIMARY_INTERVAL" in settings else {"AzureWebJobs.ping_primary.Disabled": "true"}
-    chosen = {**pair.app_settings(), **trusted, **pings, "ENABLE_SYPHON": "false", **settings}
+    chosen = {**pair.app_settings(**PATIENT), **trusted, **pings, "ENABLE_SYPHON": "false", **settings}
     hosts: list[SendHost] = []
     try:
         for number in range(count):

@@ -22,6 +22,9 @@ from tests.support.host_fixtures import AzuriteProcess
 
 KEY = "a-key-for-tests-only"
 POLL_S = 0.02
+#: For apps in processes of their own: while tests of all kinds share two cores, a first connection may take its time,
+#: which is not what a test means that breaks nothing, or breaks it at once.
+PATIENT = {"PRIMARY_ATTEMPT_TIMEOUT": "PT15S"}
 
 
 @contextmanager

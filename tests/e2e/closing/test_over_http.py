@@ -103,7 +103,8 @@ async def test_credentials_that_are_refused_fault_the_side_and_then_its_partner(
     """Found by the app itself, while it sends: 502 for each caller until the pair is faulted, 409 from then on."""
     pair.create_entities("orders")
     async with app_hosts(pair, tmp_path, PARTNER_GRACE="PT1S") as [host], factories_of(pair) as look:
-        assert 201 == (await host.send("orders")).status_code
+        first = await host.send("orders")
+        assert 201 == first.status_code, first.text
         fault = await pair.broker.inject(kind="revoke", namespace="primary")
         answers: list[int] = []
 

@@ -13,7 +13,7 @@ from tests.support.send_services import PairOnBroker
 
 STATE_REFRESH_S = 1.0
 BOUND_S = STATE_REFRESH_S + 0.5
-SETTINGS = {"STATE_REFRESH": "PT1S", "FAILOVER_INTERVAL": "PT0S", "PRIMARY_ATTEMPT_TIMEOUT": "PT3S"}
+SETTINGS = {"STATE_REFRESH": "PT1S", "FAILOVER_INTERVAL": "PT0S"}
 
 
 async def seconds_until(host: SendHost, entity: str, expected: str, started: float) -> float:

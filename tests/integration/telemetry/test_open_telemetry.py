@@ -138,7 +138,6 @@ async def test_the_app_sends_everything_to_a_collector_when_told_to(
             "ENABLE_SYPHON": "true",
             "FAILOVER_INTERVAL": "PT0S",
             "PING_PRIMARY_INTERVAL": "PT1S",
-            "PRIMARY_ATTEMPT_TIMEOUT": "PT15S",
         }
         async with send_hosts(pair, tmp_path, **settings) as (host,):
             await an_outage_is_followed(pair, host, collected)
