@@ -41,7 +41,7 @@ async def within(seconds: float, call: Awaitable[T]) -> T:
 async def while_it_moves(seconds: float, call: Awaitable[T], moved: Callable[[], object]) -> T:
     """The call's result, of a call of many steps; TimeoutError when nothing has moved for so long, and it is given up.
 
-    Looking now and then costs less than a timer for each step.
+    Looking now and then costs less than a timer for each step; a third of the time may pass before the first look.
     """
     task = asyncio.ensure_future(call)
     last, looks_alike = moved(), 0

@@ -127,6 +127,8 @@ class SdkBacklogQueue:
                 told(message, settled)
 
         async with self._takers.alone_with(taker):
+            if not self._takers.has(taker):
+                return list(messages)
             try:
                 await named(while_it_moves(backlog_calls.CALL_SECONDS_MAX, run(), lambda: len(left)))
             except BacklogTrouble as error:

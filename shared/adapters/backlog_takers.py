@@ -18,12 +18,11 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
 from shared.adapters.backlog_calls import bounded, quietly
 from shared.domain.pair import EntityPath
-from shared.ports import BacklogTrouble
 
 _LOGGER = logging.getLogger(__name__)
 
 TAKERS_AT_FIRST = 2
-#: One for each batch that is settled, and one for the batch that is sent.
+#: One for each batch that is settled, one for the batch that is sent, and one that holds a message for longer.
 TAKERS_MAX = 5
 
 
@@ -87,11 +86,23 @@ class Takers:
             taker = self._owed or await self._next()
             async with self.alone_with(taker):
                 # Unless it broke while it was waited for.
-                if taker in self._turns:
-                    received = await bounded(taker.receiver.receive_messages(count, wait_seconds))
+                if self.has(taker):
+                    received = await self._receive(taker, count, wait_seconds)
                     taker.unsettled += len(received)
                     self._owed = taker if len(received) < count else None
                     return taker, received
+
+    async def _receive(self, taker: Taker, count: int, wait_seconds: float) -> list[ServiceBusReceivedMessage]:
+        try:
+            return await bounded(taker.receiver.receive_messages(count, wait_seconds))
+        except BaseException:
+            # It may be at it still, and does one thing at a time: what it took is settled without it.
+            self.drop(taker)
+            raise
+
+    def has(self, taker: Taker) -> bool:
+        """Whether it is of use still."""
+        return taker in self._turns
 
     @asynccontextmanager
     async def alone_with(self, taker: Taker) -> AsyncIterator[None]:
@@ -139,7 +150,7 @@ class Takers:
 
     def drop(self, taker: Taker) -> None:
         """It is not needed any more, broke, or keeps silent."""
-        if taker in self._turns:
+        if self.has(taker):
             self._turns.remove(taker)
             if self._owed is taker:
                 self._owed = None
@@ -149,8 +160,8 @@ class Takers:
     async def _close(self, taker: Taker) -> None:
         try:
             receiver = await taker.opening
-        except BacklogTrouble as error:
-            _LOGGER.debug("a receiver of %s was never opened: %s", self._path, error)
+        except Exception as error:
+            _LOGGER.debug("a receiver of %s was never opened: %r", self._path, error)
         else:
             await quietly(receiver.close())
 

@@ -8,7 +8,7 @@ entity may still have messages in it, when a scan is worth its operations, and h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -180,6 +180,16 @@ def rest_after(last: Rest | None, *, now: datetime, jitter: float) -> Rest:
 
 # -- what may still be in a queue
 
+#: The bits of a sequence number above these name the partition it was given in.
+PARTITION_SHIFT = 48
+
+
+def has_come_to(target: int, batch: Iterable[BacklogMessage]) -> bool:
+    """Whether what was taken is the target, or comes after it: order holds within a partition only."""
+    partition = target >> PARTITION_SHIFT
+    numbers = [message.sequence_number for message in batch]
+    return any(number >= target and number >> PARTITION_SHIFT == partition for number in numbers)
+
 
 def horizon(recoveries: Iterable[datetime], *, slack: timedelta) -> datetime | None:
     """Nothing that was enqueued later can be for an entity that is available.
@@ -230,6 +240,8 @@ class Drain:
     dead_lettered: int = 0
     #: Messages a second, smoothed; 0 while nothing moves.
     rate: float = 0.0
+    #: When messages were last forwarded; None if nobody here saw it.
+    moved_at: datetime | None = None
     #: Destinations that do not take messages, as far as they were met.
     waiting_for: tuple[EntityPath, ...] = ()
 
@@ -238,14 +250,26 @@ class Drain:
 _SMOOTHING_S = 10.0
 
 
+#: After so long without a message, nothing moves: a rate that only fades would promise an end some day.
+STILL_AFTER = timedelta(seconds=30)
+
+
 def advance(drain: Drain, *, forwarded: int, now: datetime) -> Drain:
     """The drain with so many more messages forwarded since it was last looked at."""
     elapsed = (now - drain.at).total_seconds()
+    moved_at = now if forwarded else drain.moved_at
     if elapsed <= 0:
-        return Drain(**{**vars(drain), "forwarded": drain.forwarded + forwarded})
+        return replace(drain, forwarded=drain.forwarded + forwarded, moved_at=moved_at)
     weight = min(elapsed / _SMOOTHING_S, 1.0)
     rate = forwarded / elapsed if drain.rate == 0.0 else (1 - weight) * drain.rate + weight * (forwarded / elapsed)
-    return Drain(**{**vars(drain), "at": now, "forwarded": drain.forwarded + forwarded, "rate": rate})
+    if moved_at is None or now - moved_at >= STILL_AFTER:
+        rate = 0.0
+    return replace(drain, at=now, forwarded=drain.forwarded + forwarded, rate=rate, moved_at=moved_at)
+
+
+def as_of_now(drain: Drain, now: datetime) -> Drain:
+    """As it was told some time ago: whoever drains tells often, so of an old word the rate does not hold any more."""
+    return drain if now - drain.at < STILL_AFTER else replace(drain, rate=0.0)
 
 
 #: Messages a second below which nothing moves, for all that people can tell.

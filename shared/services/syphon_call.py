@@ -23,6 +23,7 @@ from shared.domain.syphon import (
     Verdict,
     Wait,
     bell_properties,
+    has_come_to,
     horizon,
     judge,
     may_work,
@@ -81,6 +82,8 @@ class Call:
         self._passes = Passes()
         #: While the host holds this call's message, it is what calls the syphon again.
         self._holds = True
+        #: The destination that the call's message waits for.
+        self._held_by: EntityPath | None = None
         self._bell_hangs = False
         #: Two batches that are settled at the same time may both come upon the first message that is put aside.
         self._hanging_alone = asyncio.Lock()
@@ -143,7 +146,8 @@ class Call:
             case Ring():
                 await self._look_after_others(own.enqueued_at)
                 return self._watch.nothing_is_aside
-            case Wait():
+            case Wait(destination=destination):
+                self._held_by = destination
                 await self._look_after_others(own.enqueued_at)
                 return False
 
@@ -222,17 +226,29 @@ class Call:
             self._passes, oldest=oldest, recoveries=state.recoveries(), slack=self._options.slack, now=now
         )
         await self._recover()
-        if passes is not None:
-            self._passes = passes
-            await self._drain()
-            self._watch.start_again()
+        if passes is None:
+            await self._watch.look()
+            await self._get_out_found()
+            return
+        self._passes = passes
+        await self._drain()
+        self._watch.start_again()
+        while not self._watch.is_complete and self._has_time and not self._own_may_go:
             await self._watch.look_through(until=self._ends)
             await self._recover()
-        else:
-            await self._watch.look()
+            await self._get_out_found()
+
+    @property
+    def _own_may_go(self) -> bool:
+        """What the call's message waited for is over; it goes first."""
+        return self._holds and self._held_by is not None and self._desk.takes_messages(self._held_by)
+
+    async def _get_out_found(self) -> None:
+        """What was found that could go, past everything before it; looking goes on from there."""
         if self._watch.target is not None:
             target, self._watch.target = self._watch.target, None
-            await self._drain(target=target)
+            is_past = await self._drain(target=target)
+            self._watch.look_on_from(target + 1 if is_past else target)
 
     async def _recover(self) -> None:
         """Fetches what was put aside for destinations that take messages again."""
@@ -243,37 +259,48 @@ class Call:
                 await self._drainer.handle(taken, past_waiting=False)
                 await self._desk.report(self._path, waiting_for=aside.destinations())
 
-    def _may_go(self, path: EntityPath) -> bool:
-        has_time = asyncio.get_running_loop().time() < self._ends
-        return has_time and may_work(self._desk.state.factories) and self._desk.takes_messages(path)
+    @property
+    def _has_time(self) -> bool:
+        return asyncio.get_running_loop().time() < self._ends and may_work(self._desk.state.factories)
 
-    async def _drain(self, *, target: int = 0) -> None:
-        """Takes batch after batch until the queue is empty, time is up, or nothing is left that could go."""
+    def _may_go(self, path: EntityPath) -> bool:
+        return self._has_time and self._desk.takes_messages(path)
+
+    async def _drain(self, *, target: int = 0) -> bool:
+        """Takes batch after batch until the queue is empty, time is up, or nothing is left that could go.
+
+        Whether it is past the target: that came, or somebody else has it.
+        """
         until = min(self._ends, asyncio.get_running_loop().time() + self._options.slice.total_seconds())
-        strays = 0
-        settling = Settling(self._path)
         try:
-            while asyncio.get_running_loop().time() < until and may_work(self._desk.state.factories):
-                await self._desk.state.in_use()
-                await settling.room()
-                batch = await self._queue.take(self._drainer.batch_size, TAKE_SECONDS)
-                if not batch:
-                    return
-                handled, rest = await self._drainer.send(batch, past_waiting=True)
-                settling.start(rest, sum(body_bytes(one.message.body) for one in batch))
-                await self._sort_bells(handled)
-                await self._desk.report(self._path, waiting_for=self._drainer.aside.destinations())
-                if handled.failed and not handled.forwarded:
-                    return
-                is_stray = handled.waiting == len(batch) and batch[-1].sequence_number > target
-                strays = strays + 1 if is_stray else 0
-                if is_stray and (strays >= STRAYS_MAX or self._is_past(handled)):
-                    return
+            async with Settling(self._path) as settling:
+                return await self._drain_until(until, target, settling)
         finally:
-            try:
-                await settling.finish()
-            finally:
-                await self._queue.stop_taking()
+            await self._queue.stop_taking()
+
+    async def _drain_until(self, until: float, target: int, settling: Settling) -> bool:
+        is_past, strays = target == 0, 0
+        while True:
+            # First, since it may take its time, in which a side may be closed.
+            await settling.room()
+            await self._desk.state.in_use()
+            is_over = asyncio.get_running_loop().time() >= until or self._own_may_go
+            if is_over or not may_work(self._desk.state.factories):
+                return is_past
+            batch = await self._queue.take(self._drainer.batch_size, TAKE_SECONDS)
+            if not batch:
+                return True
+            is_past = is_past or has_come_to(target, batch)
+            handled, rest = await self._drainer.send(batch, past_waiting=True)
+            await settling.start(rest, sum(body_bytes(one.message.body) for one in batch))
+            await self._sort_bells(handled)
+            await self._desk.report(self._path, waiting_for=self._drainer.aside.destinations())
+            if handled.failed and not handled.forwarded:
+                return is_past
+            is_stray = handled.waiting == len(batch) and is_past
+            strays = strays + 1 if is_stray else 0
+            if is_stray and (strays >= STRAYS_MAX or self._is_past(handled)):
+                return is_past
 
     def _is_past(self, handled: Handled) -> bool:
         """Whether what waits is too young for anything behind it to be for an entity that is available."""
@@ -299,7 +326,9 @@ class Call:
     async def _sort_bells(self, handled: Handled) -> None:
         """One is enough: the call's own message while the host holds it, otherwise the first that comes."""
         for bell in handled.bells:
-            if not self._holds and self._bell is None:
+            is_same = self._bell is not None and self._bell.sequence_number == bell.sequence_number
+            # The same one comes again when draining outlasts its lock: from now on the new lock counts.
+            if not self._holds and (self._bell is None or is_same):
                 self._bell = bell
             else:
                 await self._queue.complete([bell])

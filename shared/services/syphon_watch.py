@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from shared.domain.aside import Aside
 from shared.domain.envelope import destination_of
 from shared.domain.message import AmqpValue
-from shared.domain.syphon import BacklogMessage, is_bell, waiting_keys
+from shared.domain.syphon import PARTITION_SHIFT, BacklogMessage, is_bell, waiting_keys
 from shared.errors import EnvelopeError
 from shared.ports import BacklogQueue, NotThere, Unreadable
 from shared.services.syphon_desk import Desk
@@ -22,7 +22,6 @@ from shared.services.syphon_desk import Desk
 LOOK_MAX = 250
 #: How often a call finds out whether it is the one with the oldest message of the queue; only that one looks around.
 ASK_EVERY = timedelta(minutes=1)
-_PARTITION_SHIFT = 48
 
 
 class Watch:
@@ -58,12 +57,15 @@ class Watch:
         return self.is_complete
 
     def start_again(self) -> None:
-        self._cursor, self.is_complete = 1, False
+        self.look_on_from(1)
+
+    def look_on_from(self, sequence_number: int) -> None:
+        self._cursor, self.is_complete = sequence_number, False
 
     def expect_copy(self, message_id: AmqpValue) -> None:
         """A copy of the call's message is somewhere behind it."""
         self._copy_id, self._looked_from_start = message_id, False
-        self._cursor, self.is_complete = self._own + 1, False
+        self.look_on_from(self._own + 1)
 
     async def look(self) -> None:
         """One look, from where the last one ended."""
@@ -74,8 +76,8 @@ class Watch:
         await self._look_on()
 
     async def look_through(self, *, until: float) -> None:
-        """Look after look to the end of the queue."""
-        while not self.is_complete and asyncio.get_running_loop().time() < until:
+        """Look after look, to the first message that could go or to the end of the queue."""
+        while self.target is None and not self.is_complete and asyncio.get_running_loop().time() < until:
             await self._look_on()
 
     async def look_from_start(self, looks: int) -> None:
@@ -142,7 +144,7 @@ class Watch:
         taken: list[BacklogMessage] = []
         by_partition: dict[int, list[int]] = {}
         for number in numbers:
-            by_partition.setdefault(number >> _PARTITION_SHIFT, []).append(number)
+            by_partition.setdefault(number >> PARTITION_SHIFT, []).append(number)
         for chosen in by_partition.values():
             taken += await self._take_aside(chosen)
         return taken

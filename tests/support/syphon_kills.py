@@ -13,8 +13,8 @@ from tests.support.send_hosts import send_hosts
 from tests.support.send_services import PairOnBroker, until
 from tests.support.syphon_services import backlog_payload, create_backlog, fill, ids
 
-#: In flight at a kill, for each queue: the batches that are settled, one that is sent, and the message the host holds.
-IN_FLIGHT_MAX = (BATCHES_MAX + 1) * BATCH_MAX + 1
+#: In flight at a kill, for each queue: the batches that are settled or sent, and the message the host holds.
+IN_FLIGHT_MAX = BATCHES_MAX * BATCH_MAX + 1
 MESSAGES_A_KILL = 600
 SETTINGS = {"ENABLE_SYPHON": "true", "BACKLOG_QUEUE_COUNT": "1", "SYPHON_RATE_LIMIT": "400"}
 PLAIN, DETECTING = "plain", "detecting"

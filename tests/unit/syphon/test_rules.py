@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 
 from shared.domain import pace as pacing
 from shared.domain.aside import Aside
+from shared.domain.message import Message
 from shared.domain.pace import Pace
 from shared.domain.pair import EntityPath
 from shared.domain.syphon import (
+    PARTITION_SHIFT,
     REST_MAX,
     SLOWEST_RATE,
+    STILL_AFTER,
+    BacklogMessage,
     Drain,
     Passes,
     advance,
+    as_of_now,
+    has_come_to,
     horizon,
     next_pass,
     rest_after,
@@ -181,3 +187,34 @@ def test_time_left_is_told_only_where_something_moves(waiting: int, rate: float)
         assert math.isclose(waiting / rate, left.total_seconds(), rel_tol=1e-6, abs_tol=1e-5)
     else:
         assert left is None
+
+
+@given(rate=st.floats(1, 1e5), seconds=st.lists(st.floats(1, 20), min_size=1, max_size=60))
+def test_where_nothing_has_moved_for_a_while_no_end_is_promised(rate: float, seconds: list[float]) -> None:
+    """A rate that only fades would say that the end is weeks away, and later that it is years away."""
+    drain = Drain(queue=A, at=NOON, rate=rate, moved_at=NOON)
+    now = NOON
+    for one in seconds:
+        now += timedelta(seconds=one)
+        drain = advance(drain, forwarded=0, now=now)
+        assert (time_left(1000, drain.rate) is None) or now - NOON < STILL_AFTER
+
+
+def test_the_last_word_of_an_instance_that_is_gone_promises_nothing() -> None:
+    told = Drain(queue=A, at=NOON, forwarded=70, rate=300.0)
+    assert 300.0 == as_of_now(told, NOON + STILL_AFTER / 2).rate
+    later = as_of_now(told, NOON + STILL_AFTER)
+    assert (0.0, 70) == (later.rate, later.forwarded)
+
+
+@given(target=st.integers(1, 1000), numbers=st.lists(st.integers(1, 1000), max_size=5), partition=st.integers(0, 15))
+def test_a_target_is_come_to_by_its_own_partition_only(target: int, numbers: list[int], partition: int) -> None:
+    def batch(of: int) -> list[BacklogMessage]:
+        return [
+            BacklogMessage(sequence_number=(of << PARTITION_SHIFT) + number, enqueued_at=NOON, message=Message())
+            for number in numbers
+        ]
+
+    wanted = (partition << PARTITION_SHIFT) + target
+    assert has_come_to(wanted, batch(partition)) is (max(numbers, default=0) >= target)
+    assert not has_come_to(wanted, batch(partition + 1))
