@@ -96,5 +96,5 @@ def _sum(status: PairStatus, count: str) -> int | None:
 def _drain(status: PairStatus) -> dict[str, Any]:
     """The backlog is empty when its slowest queue is."""
     drains = [queue.drain for queue in status.queues if queue.drain is not None]
-    left = [queue.seconds_left for queue in status.queues if queue.seconds_left is not None]
+    left = [queue.seconds_left for queue in status.queues if queue.seconds_left]
     return {"rate": sum(drain.rate for drain in drains), "seconds_left": max(left) if left else None}

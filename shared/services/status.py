@@ -11,7 +11,7 @@ from shared.domain.availability import Availability
 from shared.domain.factory import Factory
 from shared.domain.pair import EntityPath, Pair, Side
 from shared.domain.rotation import Outage
-from shared.domain.syphon import Drain
+from shared.domain.syphon import Drain, as_of_now, time_left
 from shared.ports import (
     AdminFailed,
     AdminRefused,
@@ -54,9 +54,10 @@ class QueueStatus:
     @property
     def seconds_left(self) -> float | None:
         """Until the queue is empty, at the rate of late."""
-        if self.depth is None or self.drain is None or self.drain.rate <= 0:
+        if self.depth is None or self.drain is None:
             return None
-        return self.depth.active / self.drain.rate
+        left = time_left(self.depth.active, self.drain.rate)
+        return None if left is None else left.total_seconds()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,8 @@ class Status:
             except TimeoutError:
                 problem = f"no answer within {DEPTH_SECONDS_MAX:g} s"
         outage = self._state.rotation.out.get(path)
-        drain = next((drain for drain in self._state.drains if drain.queue == path), None)
+        now = self._clock.now()
+        drain = next((as_of_now(drain, now) for drain in self._state.drains if drain.queue == path), None)
         return QueueStatus(
             path=path, in_rotation=outage is None, outage=outage, depth=depth, drain=drain, problem=problem
         )
