@@ -20,6 +20,7 @@ CANCEL_AGAIN_SECONDS = 0.5
 CANCELS_MAX = 20
 #: How often a call of many steps is looked at within the time it has for one.
 LOOKS = 3
+CLOSE_SECONDS_MAX = 5.0
 
 T = TypeVar("T")
 
@@ -57,6 +58,14 @@ async def while_it_moves(seconds: float, call: Awaitable[T], moved: Callable[[],
         give_up(task)
         raise TimeoutError
     return task.result()
+
+
+async def quietly(closing: Awaitable[None]) -> None:
+    """Closing never holds anybody, nor does it fail: what is not closed is dropped with its connection."""
+    try:
+        await within(CLOSE_SECONDS_MAX, closing)
+    except Exception as error:
+        _LOGGER.debug("something did not close: %r", error)
 
 
 def give_up(task: asyncio.Future[Any]) -> None:

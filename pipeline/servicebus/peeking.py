@@ -17,19 +17,18 @@ from azure.servicebus.aio import ServiceBusReceiver
 
 from pipeline.servicebus.errors import ReadFailed
 from pipeline.servicebus.plans import DEAD_LETTERS, TRANSFER_DEAD_LETTERS, PeekedQueue, ReadPlan
-from pipeline.servicebus.rows import PARTITION_SHIFT, partition_of
 from shared.adapters.credentials import credential_for
 from shared.adapters.sdk_failures import classify, detail_of
 from shared.adapters.servicebus import sdk_client
-from shared.bounded import within
+from shared.bounded import quietly, within
 from shared.domain.backlog import TRANSFER_SEGMENT
 from shared.domain.failures import Failure
+from shared.domain.partitions import PARTITION_SHIFT, partition_of
 
 PARTITIONS_MAX = 16
 PEEK_AT_ONCE_MAX = 250
 #: One call on a queue; the SDK alone would wait for minutes on a connection that fell silent.
 CALL_SECONDS_MAX = 30.0
-CLOSE_SECONDS_MAX = 5.0
 #: Peeking changes nothing, so a call that failed is made again.
 ATTEMPTS_MAX = 4
 PAUSE_S = 0.5
@@ -123,7 +122,4 @@ class Peeker:
         """What does not close in time is dropped with its connection."""
         opened, self._open, self._receiver = self._open, [], None
         for one in opened:
-            try:
-                await within(CLOSE_SECONDS_MAX, one.close())
-            except Exception:  # a connection that broke may not close either, and nothing depends on it
-                continue
+            await quietly(one.close())

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-PARTITION_SHIFT = 48  # the top 16 bits of a sequence number are the partition
+from shared.domain.partitions import partition_of
 
 _TEXT = StringType()
 SCHEMA = StructType(
@@ -53,10 +53,6 @@ SCHEMA = StructType(
         StructField("application_properties", MapType(_TEXT, _TEXT)),
     ]
 )
-
-
-def partition_of(sequence_number: int) -> int:
-    return sequence_number >> PARTITION_SHIFT
 
 
 def is_scheduled(message: ServiceBusReceivedMessage) -> bool:

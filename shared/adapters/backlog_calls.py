@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -12,11 +11,8 @@ from shared.adapters.sdk_failures import classify, detail_of
 from shared.bounded import within
 from shared.ports import BacklogTrouble, NotThere, Unreadable
 
-_LOGGER = logging.getLogger(__name__)
-
 #: One call on a backlog queue; the SDK alone would wait for minutes on a connection that fell silent.
 CALL_SECONDS_MAX = 15.0
-CLOSE_SECONDS_MAX = 5.0
 
 T = TypeVar("T")
 
@@ -40,11 +36,3 @@ async def named(call: Awaitable[T]) -> T:
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         # The SDK raises these when its connection breaks under it.
         raise BacklogTrouble(f"{type(error).__name__}: {detail_of(error)}") from error
-
-
-async def quietly(closing: Awaitable[None]) -> None:
-    """Closing never holds anybody, nor does it fail: what is not closed is dropped with its connection."""
-    try:
-        await within(CLOSE_SECONDS_MAX, closing)
-    except Exception as error:
-        _LOGGER.debug("a receiver did not close: %r", error)

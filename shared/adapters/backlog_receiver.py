@@ -20,12 +20,12 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError
 
 from shared.adapters import backlog_calls
-from shared.adapters.backlog_calls import bounded, named, quietly
+from shared.adapters.backlog_calls import bounded, named
 from shared.adapters.backlog_takers import Taker, Takers
 from shared.adapters.sdk_failures import detail_of
 from shared.adapters.sdk_messages import received_message
 from shared.adapters.servicebus import sdk_client
-from shared.bounded import while_it_moves
+from shared.bounded import quietly, while_it_moves
 from shared.connections import NamespaceConnection
 from shared.domain.pair import EntityPath
 from shared.domain.syphon import BacklogMessage

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
-from shared.adapters.backlog_calls import bounded, quietly
+from shared.adapters.backlog_calls import bounded
+from shared.bounded import quietly
 from shared.domain.pair import EntityPath
 
 _LOGGER = logging.getLogger(__name__)

@@ -31,8 +31,15 @@ WATCHED_KEYS_MAX = 1000
 #: they were sent one by one; sent at once they may well share a partition. The entity is asked before it is blamed.
 FAILED_KEYS_MAX = 8
 
+#: The bits of a sequence number above these name the partition that gave it.
+PARTITION_SHIFT = 48
+
 #: What a sick partition looks like from outside. A lost connection, a disabled or missing entity concern all keys.
 _OF_A_PARTITION = frozenset({Failure.TIMEOUT, Failure.SERVICE_ERROR, Failure.ENTITY_FULL})
+
+
+def partition_of(sequence_number: int) -> int:
+    return sequence_number >> PARTITION_SHIFT
 
 
 class Traits(NamedTuple):

@@ -17,7 +17,7 @@ from shared.domain.factory import Factory
 from shared.domain.failures import Blame, Failure
 from shared.domain.message import Message
 from shared.domain.pair import EntityPath, Side
-from shared.domain.partitions import Keys, keys_of
+from shared.domain.partitions import Keys, keys_of, partition_of
 from shared.domain.ping import is_ping
 from shared.errors import EnvelopeError
 
@@ -180,15 +180,11 @@ def rest_after(last: Rest | None, *, now: datetime, jitter: float) -> Rest:
 
 # -- what may still be in a queue
 
-#: The bits of a sequence number above these name the partition it was given in.
-PARTITION_SHIFT = 48
-
 
 def has_come_to(target: int, batch: Iterable[BacklogMessage]) -> bool:
     """Whether what was taken is the target, or comes after it: order holds within a partition only."""
-    partition = target >> PARTITION_SHIFT
     numbers = [message.sequence_number for message in batch]
-    return any(number >= target and number >> PARTITION_SHIFT == partition for number in numbers)
+    return any(number >= target and partition_of(number) == partition_of(target) for number in numbers)
 
 
 def horizon(recoveries: Iterable[datetime], *, slack: timedelta) -> datetime | None:

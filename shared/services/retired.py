@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable
 from typing import Any
 
-from shared.bounded import within
+from shared.bounded import CLOSE_SECONDS_MAX, quietly
 from shared.ports import Closable
 
-_LOGGER = logging.getLogger(__name__)
-
-CLOSE_SECONDS_MAX = 5.0
 #: Links being closed at once; beyond that the oldest is dropped unclosed, which the operating system survives.
 CLOSING_MAX = 32
 
@@ -40,12 +35,4 @@ class Retired:
 async def _close(link: Closable, last_call: asyncio.Task[Any] | None) -> None:
     if last_call is not None:
         await asyncio.wait([last_call], timeout=CLOSE_SECONDS_MAX)
-    await _quietly(link.close())
-
-
-async def _quietly(closing: Awaitable[None]) -> None:
-    try:
-        await within(CLOSE_SECONDS_MAX, closing)
-    except Exception as error:
-        # A link is retired because it is broken; that it cannot say good-bye is no news.
-        _LOGGER.debug("a retired link did not close: %r", error)
+    await quietly(link.close())

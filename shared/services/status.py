@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from shared.bounded import quietly
 from shared.domain.availability import Availability
 from shared.domain.factory import Factory
 from shared.domain.pair import EntityPath, Pair, Side
@@ -15,7 +15,6 @@ from shared.domain.syphon import Drain, as_of_now, time_left
 from shared.ports import (
     AdminFailed,
     AdminRefused,
-    BacklogQueue,
     BacklogQueues,
     BacklogTrouble,
     Clock,
@@ -27,8 +26,6 @@ from shared.ports import (
 from shared.services.entity_facts import EntityFacts
 from shared.services.failover_sender import FailoverSender
 from shared.services.pair_state import PairState
-
-_LOGGER = logging.getLogger(__name__)
 
 DEPTH_SECONDS_MAX = 10.0
 #: How long a look for the oldest message counts.
@@ -148,7 +145,7 @@ class Status:
         except (BacklogTrouble, Unreadable):
             oldest = None
         finally:
-            self._closing.add(task := asyncio.create_task(_close(queue)))
+            self._closing.add(task := asyncio.create_task(quietly(queue.close())))
             task.add_done_callback(self._closing.discard)
         self._oldest[path] = (now, oldest)
         return oldest
@@ -171,10 +168,3 @@ class Status:
                     f"envelope needs about {ENVELOPE_BYTES}; larger ones are refused while the primary is unavailable."
                 )
         return warnings
-
-
-async def _close(queue: BacklogQueue) -> None:
-    try:
-        await asyncio.wait_for(queue.close(), DEPTH_SECONDS_MAX)
-    except (BacklogTrouble, TimeoutError) as error:
-        _LOGGER.debug("a queue that was looked at did not close: %r", error)

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from shared.domain.aside import Aside
 from shared.domain.envelope import destination_of
 from shared.domain.message import AmqpValue
-from shared.domain.syphon import PARTITION_SHIFT, BacklogMessage, is_bell, waiting_keys
+from shared.domain.partitions import partition_of
+from shared.domain.syphon import BacklogMessage, is_bell, waiting_keys
 from shared.errors import EnvelopeError
 from shared.ports import BacklogQueue, NotThere, Unreadable
 from shared.services.syphon_desk import Desk
@@ -144,7 +145,7 @@ class Watch:
         taken: list[BacklogMessage] = []
         by_partition: dict[int, list[int]] = {}
         for number in numbers:
-            by_partition.setdefault(number >> PARTITION_SHIFT, []).append(number)
+            by_partition.setdefault(partition_of(number), []).append(number)
         for chosen in by_partition.values():
             taken += await self._take_aside(chosen)
         return taken

@@ -13,8 +13,8 @@ from shared.domain.aside import Aside
 from shared.domain.message import Message
 from shared.domain.pace import Pace
 from shared.domain.pair import EntityPath
+from shared.domain.partitions import PARTITION_SHIFT
 from shared.domain.syphon import (
-    PARTITION_SHIFT,
     REST_MAX,
     SLOWEST_RATE,
     STILL_AFTER,
