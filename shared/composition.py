@@ -1,11 +1,10 @@
-"""The only place where the app's real parts are put together."""
+"""The only place that reads the environment, and where the app's real parts are put together (`parts.py`)."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import os
-import random
 import tempfile
 import uuid
 import weakref
@@ -15,41 +14,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.administration import Administration
-from shared.adapters.backlog_receiver import SdkBacklogQueues
-from shared.adapters.credentials import blocking_credential_for, credential_for
-from shared.adapters.factories import TableFactoryStore
+from shared.adapters.credentials import blocking_credential_for
 from shared.adapters.log_telemetry import LogTelemetry
 from shared.adapters.otel_export import start_export
 from shared.adapters.recent_events import RecentEvents
-from shared.adapters.sdk_messages import extended, outgoing_from
-from shared.adapters.servicebus import SdkLinks
+from shared.adapters.sdk_messages import outgoing_from
 from shared.adapters.system_clock import SystemClock
-from shared.adapters.tables import TableStateStore
 from shared.adapters.telemetry_blobs import BlobPublisher
 from shared.adapters.telemetry_files import FolderPublisher, Publisher
 from shared.adapters.telemetry_sinks import Fanout
 from shared.adapters.telemetry_writer import TelemetryWriter, WriterOptions
-from shared.domain.backlog import backlog_queue_paths
 from shared.domain.message import Outgoing
-from shared.domain.pair import Side
+from shared.parts import Parts
 from shared.ports import Telemetry
 from shared.services.backlog_gauge import BacklogGauge
-from shared.services.backlog_sender import BacklogSender
 from shared.services.closing import Closing
-from shared.services.entity_check import EntityCheck
-from shared.services.entity_facts import EntityFacts
-from shared.services.factory_watch import FactoryWatch, WatchedLinks
-from shared.services.failover_sender import FailoverSender, SendOptions
-from shared.services.key_returns import KeyReturns
-from shared.services.lanes import Lanes
+from shared.services.factory_watch import FactoryWatch
+from shared.services.failover_sender import FailoverSender
 from shared.services.pair_state import PairState
 from shared.services.pairing import Pairing
-from shared.services.pinger import Pinger, PingOptions
-from shared.services.pings import Pings
+from shared.services.pinger import Pinger
 from shared.services.status import Status
-from shared.services.syphon import Syphon, SyphonOptions
-from shared.services.syphon_desk import Desk
+from shared.services.syphon import Syphon
 from shared.settings import Settings
 from shared.version import VERSION
 
@@ -105,140 +91,24 @@ def build(
     instance = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
     instruments = open_telemetry or _open_telemetry(settings, instance)
     telemetry, writer = _told(settings, instance, recent, telemetry, instruments)
-    connections = {Side.PRIMARY: settings.primary, Side.SECONDARY: settings.secondary}
-    credentials = {
-        side: None if connection.connection_string is not None else credential_for(connection.client_id)
-        for side, connection in connections.items()
-    }
-    storage = settings.state_storage
-    storage_credential = None if storage.connection_string is not None else credential_for(storage.client_id)
-    store = TableStateStore(storage, settings.pair.name, storage_credential)
-    primary, secondary = (
-        Administration(connections[side], credentials[side], authority_file=authority_file) for side in Side
-    )
-    state = PairState(
-        store=store,
-        clock=clock,
-        telemetry=telemetry,
-        queues=backlog_queue_paths(settings.pair.primary, settings.backlog_queue_count),
-        failover_interval=settings.failover_interval,
-        refresh_every=settings.state_refresh,
-        instance=instance,
-    )
-    closing = Closing(
-        store=TableFactoryStore(store), state=state, clock=clock, telemetry=telemetry, grace=settings.partner_grace
-    )
-    watch = FactoryWatch(closing=closing, state=state, clock=clock)
-    links = WatchedLinks(SdkLinks(connections, credentials, authority_file), watch)
-    lanes, facts = Lanes(links, backlog_is_partitioned=settings.backlog_partitioned), EntityFacts(primary)
-    backlog = BacklogSender(
-        state=state,
-        lanes=lanes,
-        links=links,
-        attempt_timeout=settings.primary_attempt_timeout,
-        rng=random.Random(),
-        extended=extended,
-    )
-    pings = Pings(links)
-    check = EntityCheck(state=state, pings=pings, timeout=settings.primary_attempt_timeout)
-    sender = FailoverSender(
-        pair=settings.pair,
-        options=_send_options(settings),
-        state=state,
-        lanes=lanes,
-        backlog=backlog,
-        clock=clock,
-        telemetry=telemetry,
-        facts=facts,
-        instruments=instruments,
-        check=check,
-    )
-    pairing = Pairing(
-        pair=settings.pair,
-        count=settings.backlog_queue_count,
-        partitioned=settings.backlog_partitioned,
-        admin=secondary,
-        store=store,
-        state=state,
-        clock=clock,
-    )
-    backlog_queues = SdkBacklogQueues(settings.secondary, credentials[Side.SECONDARY], authority_file)
-    keys = KeyReturns(
-        state=state,
-        pings=pings,
-        facts=facts,
-        queues=backlog_queues,
-        clock=clock,
-        ping_timeout=min(settings.primary_attempt_timeout, settings.ping_primary_interval),
-    )
-    pinger = Pinger(
-        options=_ping_options(settings),
-        state=state,
-        pings=pings,
-        facts=facts,
-        clock=clock,
-        telemetry=telemetry,
-        keys=keys,
-    )
-    desk = Desk(
-        state=state,
-        store=store,
-        clock=clock,
-        telemetry=telemetry,
-        facts=facts,
-        rng=random.Random(),
-        rate_limit=settings.syphon_rate_limit or None,
-        instruments=instruments,
-    )
-    syphon = Syphon(
-        options=_syphon_options(settings), queues=backlog_queues, links=links, facts=facts, desk=desk
-    )
-    status = Status(
-        pair=settings.pair,
-        state=state,
-        sender=sender,
-        facts=facts,
-        admin=secondary,
-        queues=backlog_queues,
-        clock=clock,
-    )
-    # Only an app with a syphon has the right to ask how much is in a queue.
-    gauge = (
-        BacklogGauge(admin=secondary, state=state, instruments=instruments, clock=clock)
-        if instruments is not None and settings.enable_syphon
-        else None
-    )
-    used_credentials = [one for one in (*credentials.values(), storage_credential) if one is not None]
+    parts = Parts(settings, clock, telemetry, instruments, instance, authority_file)
     return Runtime(
         settings=settings,
-        sender=sender,
-        state=state,
-        pairing=pairing,
-        status=status,
-        pinger=pinger,
-        syphon=syphon,
-        closing=closing,
-        watch=watch,
-        gauge=gauge,
+        sender=parts.sender,
+        state=parts.state,
+        pairing=parts.pairing,
+        status=parts.status,
+        pinger=parts.pinger,
+        syphon=parts.syphon,
+        closing=parts.closing,
+        watch=parts.watch,
+        gauge=parts.gauge,
         instance=instance,
         started_at=clock.now(),
         recent=recent,
         to_outgoing=outgoing_from,
         closers=(
-            sender.settled,
-            facts.close,
-            check.close,
-            pairing.close,
-            status.close,
-            pinger.close,
-            syphon.close,
-            backlog.close,
-            lanes.close,
-            watch.settled,
-            state.close,
-            primary.close,
-            secondary.close,
-            *(one.close for one in used_credentials),
+            *parts.closers(),
             *([] if writer is None else [writer.close]),
             *([] if instruments is None else [instruments.close]),
         ),
@@ -287,34 +157,6 @@ def _telemetry_writer(settings: Settings, instance: str, also: Telemetry) -> Tel
         ping_primary_interval=settings.ping_primary_interval,
     )
     return TelemetryWriter(options, instance=instance, clock=SystemClock(), publisher=publisher, also=also)
-
-
-def _send_options(settings: Settings) -> SendOptions:
-    return SendOptions(
-        send_deadline=settings.send_deadline,
-        attempt_timeout=settings.primary_attempt_timeout,
-        partitioned_attempt_timeout=settings.partitioned_attempt_timeout,
-        divert_while_suspect=settings.divert_while_suspect,
-    )
-
-
-def _ping_options(settings: Settings) -> PingOptions:
-    return PingOptions(
-        interval=settings.ping_primary_interval,
-        attempt_timeout=settings.primary_attempt_timeout,
-        partitioned_attempt_timeout=settings.partitioned_attempt_timeout,
-        successes_needed=settings.ping_successes,
-        all_partitions=settings.ping_all_partitions,
-    )
-
-
-def _syphon_options(settings: Settings) -> SyphonOptions:
-    return SyphonOptions(
-        attempt_timeout=settings.primary_attempt_timeout,
-        partitioned_attempt_timeout=settings.partitioned_attempt_timeout,
-        slack=settings.state_refresh + settings.send_deadline,
-        restart_clock=settings.syphon_restart_time_to_live,
-    )
 
 
 _runtimes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Runtime] = weakref.WeakKeyDictionary()

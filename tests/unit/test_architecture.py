@@ -57,6 +57,7 @@ LAYERS = {
         ours=(*CONTRACTS, *TOOLS, "shared.connections", "shared.settings", "shared.adapters"), others=ANY
     ),
     "shared.composition": Layer(ours=("shared",)),
+    "shared.parts": Layer(ours=("shared",)),
     "shared.paired_sender": Layer(ours=("shared",)),
     "functions": Layer(
         ours=(*CORE, "shared.composition", "shared.services", "shared.version", "functions"), others=FUNCTIONS_SDK
