@@ -10,7 +10,6 @@ Of two shared changes the later one wins.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -33,15 +32,12 @@ from shared.ports import (
     StorageTrouble,
     Telemetry,
 )
+from shared.services.refresher import Refresher
 from shared.services.watched_keys import Entity, WatchedKeys
 from shared.telemetry_events import AvailabilityChanged, RotationChanged, StateStorageChanged
 
 _LOGGER = logging.getLogger(__name__)
 
-#: How long the first send of an instance waits for shared state; it goes on without after that.
-FIRST_LOAD_SECONDS_MAX = 1.0
-#: Without a send for so long, refreshing stops until the next one.
-IDLE_SECONDS = 600.0
 TOO_MANY_ENTITIES = "Too many entities are known already, so nothing can be kept for one that is not; send again later."
 
 
@@ -66,7 +62,6 @@ class PairState(WatchedKeys):
         super().__init__(store=store, clock=clock)
         self._telemetry = telemetry
         self._failover_interval = failover_interval
-        self._refresh_every_s = refresh_every.total_seconds()
         self._instance = instance
         self._queues: dict[EntityPath, _Queue] = {queue: _Queue() for queue in queues}
         self.rotation = Rotation(queues=queues)
@@ -76,10 +71,9 @@ class PairState(WatchedKeys):
         #: Why shared state cannot be reached, while it cannot.
         self.trouble: str | None = None
         self.refreshed_at: datetime | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._first_load: asyncio.Event = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._used_at = 0.0
+        self._refresher = Refresher(
+            refresh=self.refresh, save=lambda: self._guarded(self._save), every=refresh_every
+        )
         #: Called with an entity's path when it becomes unavailable.
         self.on_unavailable: Callable[[EntityPath], None] = lambda path: None
 
@@ -97,7 +91,7 @@ class PairState(WatchedKeys):
     def untroubled(self, path: EntityPath, now: float) -> Entity | None:
         """The entity, if a send at this time (the loop's) has nothing to decide: what is known here is kept fresh, the
         pair is open, and the entity has accepted messages with nothing against it since."""
-        if not self.is_open or not self.is_fresh(now):
+        if not self.is_open or not self._refresher.is_fresh(now):
             return None
         name = path.lower()
         entity = self._entities.get(name)
@@ -162,7 +156,7 @@ class PairState(WatchedKeys):
         entity.availability = after
         if isinstance(after, Unavailable) or isinstance(before, Unavailable):
             entity.shared_at, entity.unsaved = _after(entity.shared_at, now), True
-            self._hurry.set()
+            self._refresher.hurry()
         elif _diverted_on(entity, before):
             self._recovered(entity_of(entity.path), now)
         self._announce(entity.path, before, after)
@@ -175,7 +169,7 @@ class PairState(WatchedKeys):
         if isinstance(entity.availability, Available):
             entity.availability = Available(since=now)
             entity.shared_at, entity.unsaved = _after(entity.shared_at, now), True
-            self._hurry.set()
+            self._refresher.hurry()
 
     def _announce(self, path: EntityPath, before: Availability, after: Availability) -> None:
         reason = after.reason if not isinstance(after, Available) else ""
@@ -193,14 +187,14 @@ class PairState(WatchedKeys):
             now = self._clock.now()
             self._set_rotation(self.rotation.without(queue, Outage(since=now, reason=reason)), queue, reason)
             self._queues[queue] = _Queue(shared_at=_after(self._queues[queue].shared_at, now), unsaved=True)
-            self._hurry.set()
+            self._refresher.hurry()
 
     def queue_returned(self, queue: EntityPath) -> None:
         if queue in self.rotation.out:
             self._set_rotation(self.rotation.with_again(queue), queue, "probe succeeded")
             now = _after(self._queues[queue].shared_at, self._clock.now())
             self._queues[queue] = _Queue(shared_at=now, unsaved=True)
-            self._hurry.set()
+            self._refresher.hurry()
 
     def _set_rotation(self, rotation: Rotation, queue: EntityPath, reason: str) -> None:
         self.rotation = rotation
@@ -224,47 +218,14 @@ class PairState(WatchedKeys):
 
     def is_fresh(self, now: float) -> bool:
         """Whether refreshing is under way; `now`, in the loop's time, keeps it so. For sends, which cannot wait."""
-        self._used_at = now
-        return self._task is not None and not self._task.done()
+        return self._refresher.is_fresh(now)
 
     async def in_use(self) -> None:
         """Called before anything is decided: free of any wait, except for the first load of an instance."""
-        self._used_at = asyncio.get_running_loop().time()
-        if self._task is None or self._task.done():
-            await self._start()
-
-    async def _start(self) -> None:
-        self._first_load.clear()
-        self._task = asyncio.create_task(self._keep_fresh(), name="pair state")
-        try:
-            await asyncio.wait_for(self._first_load.wait(), FIRST_LOAD_SECONDS_MAX)
-        except TimeoutError:
-            _LOGGER.warning("shared state did not load within %s s; sending goes on without", FIRST_LOAD_SECONDS_MAX)
-
-    async def _keep_fresh(self) -> None:
-        loop = asyncio.get_running_loop()
-        while loop.time() - self._used_at < IDLE_SECONDS:
-            started = loop.time()
-            await self.refresh()
-            self._first_load.set()
-            rest = self._refresh_every_s - (loop.time() - started)
-            await self._wait_or_hurry(max(rest, self._refresh_every_s / 10))
-
-    async def _wait_or_hurry(self, seconds: float) -> None:
-        """Until it is time to look again, carrying changes of our own to the others as they happen."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        while (rest := until - loop.time()) > 0:
-            try:
-                await asyncio.wait_for(self._hurry.wait(), rest)
-            except TimeoutError:
-                return
-            self._hurry.clear()
-            await self._guarded(self._save)
+        await self._refresher.in_use()
 
     async def refresh(self) -> None:
         """Saves what is ours, then takes what is others'."""
-        self._hurry.clear()
         for entity in list(self._entities.values()):
             self.availability(entity.path)
         if await self._guarded(self._save) and await self._guarded(self._load):
@@ -405,10 +366,7 @@ class PairState(WatchedKeys):
         await self._guarded(self._load)
 
     async def close(self) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+        await self._refresher.stop()
         await self._guarded(self._save)
         await self._store.close()
 

@@ -24,7 +24,7 @@ from shared.errors import (
     PrimaryFailed,
     Rejected,
 )
-from shared.services import pair_state, watched_keys
+from shared.services import watched_keys
 from shared.telemetry_events import FailureCounted, SendAccepted, SendRefused, StateStorageChanged
 from tests.support.send_fakes import SharedRows, failed, letter
 from tests.support.send_instances import ORDERS, QUEUES, Instance, Offices
@@ -293,7 +293,7 @@ async def test_a_slow_first_look_at_shared_state_is_not_the_primarys_failure(
     new: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = new(attempt_timeout=timedelta(seconds=0.2))
-    monkeypatch.setattr(pair_state, "FIRST_LOAD_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(refresher, "FIRST_LOAD_SECONDS_MAX", 0.3)
     monkeypatch.setattr(instance.store, "load", asyncio.Event().wait)
     assert Route.PRIMARY == (await instance.send("m")).via
 
