@@ -10,7 +10,7 @@ from uuid import UUID
 from azure.servicebus import ServiceBusMessage
 
 from local.broker.amqp.codec import decode
-from local.broker.amqp.types import Described, Float32, Int, Short, Symbol, Timestamp, UByte
+from local.broker.amqp.types import Described, Float32, Int, Short, Symbol, Timestamp, UByte, ULong
 from shared.domain.availability import Event
 from shared.domain.pair import EntityPath
 from shared.paired_sender import PairedSender
@@ -65,6 +65,7 @@ PROPERTIES_OF_THE_ORIGINAL_CLIENT: dict[str, tuple[object, object]] = {
     "text": ("kept", "kept"),
     "int": (Int(7), Int(7)),
     "large long": (2**40, 2**40),
+    "huge unsigned": (ULong(2**63), ULong(2**63)),
     "double": (1.5, 1.5),
     "bool": (True, True),
     "guid": (UUID(int=5), UUID(int=5)),
