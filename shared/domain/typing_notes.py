@@ -21,6 +21,7 @@ from shared.domain.message import AmqpValue, Described, Typed
 Note: TypeAlias = Any
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MAX = 2**63 - 1
 TIMESPAN = "com.microsoft:timespan"
 TICKS_PER_MICROSECOND = 10  # .NET counts time in tenths of a microsecond
 
@@ -94,7 +95,10 @@ def notes_of(section: Mapping[str, AmqpValue]) -> dict[str, Note]:
 
 
 def guess(value: AmqpValue) -> AmqpValue:
-    """The likeliest type of a decoded value: text where bytes are text, a long where an int is too small."""
+    """The likeliest type of a decoded value: text where bytes are text, a long where an int is too small.
+
+    What is too large for a long was an unsigned one, and as anything else it could not be sent.
+    """
     match value:
         case bytes():
             try:
@@ -103,6 +107,8 @@ def guess(value: AmqpValue) -> AmqpValue:
                 return value
         case bool():
             return value
+        case int() if value > LONG_MAX:
+            return Typed("ulong", value)
         case int() if not INT_MIN <= value <= INT_MAX:
             return Typed("long", value)
         case list():

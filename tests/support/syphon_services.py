@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient
 
+from local.broker.amqp.link import Link
+from local.broker.amqp.performatives import Flow
 from local.broker.content import Content
 from local.broker.descriptions import QueueDescription
 from local.broker.faults import Point, Strike
@@ -28,6 +31,9 @@ from tests.support.send_services import PairOnBroker, Recorder, stored
 
 RENEWED_FOR = timedelta(minutes=11)
 STOP_SECONDS = 20.0
+#: By which the broker knows the receivers of the host's stand-in from those of the syphon.
+HOST_NAME = "the-functions-host"
+RECEIVER_NAME = "com.microsoft:receiver-name"
 
 
 def backlog_payload(
@@ -71,27 +77,53 @@ def ids(pair: PairOnBroker, path: str) -> Counter[str]:
 
 @dataclass
 class Operations:
-    """What the broker was asked to do for a namespace, by kind."""
+    """What the broker was asked to do for a namespace."""
 
+    #: By kind.
     counts: Counter[Point] = field(default_factory=Counter)
+    #: Asking for messages, by giving credit for them: no kind of its own, but a client could poll that way.
+    flows: int = 0
+    #: The same by the host's stand-in, which asks again each time a wait of its own ends: not the syphon's doing.
+    host_flows: int = 0
 
     @property
     def total(self) -> int:
-        return sum(self.counts.values())
+        return sum(self.counts.values()) + self.flows
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        return {**{point.value: count for point, count in self.counts.items()}, "flow": self.flows}
 
 
-def count_operations(pair: PairOnBroker, namespace: str = "secondary") -> Operations:
-    """Counts from now on: a fault that never strikes makes the broker ask before each operation."""
+@contextmanager
+def count_operations(pair: PairOnBroker, namespace: str = "secondary") -> Iterator[Operations]:
+    """Counts meanwhile; a fault that never strikes has the broker ask before each operation."""
     operations, faults = Operations(), pair.broker.faults
-    ask = faults.at
+    ask, on_flow = faults.at, Link.on_flow
 
     def counting(point: Point, name: str, entity: str | None, direction: str = "") -> Strike:
         if name == namespace:
             operations.counts[point] += 1
         return ask(point, name, entity, direction)
 
-    faults.at = counting  # type: ignore[method-assign,assignment]
-    return operations
+    def counting_flows(link: Link, flow: Flow) -> None:
+        if link.connection.container_id == namespace and flow.link_credit and not flow.drain and gives_messages(link):
+            if link.properties.get(RECEIVER_NAME) == HOST_NAME:
+                operations.host_flows += 1
+            else:
+                operations.flows += 1
+        on_flow(link, flow)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(faults, "at", counting)
+        patched.setattr(Link, "on_flow", counting_flows)
+        yield operations
+
+
+def gives_messages(link: Link) -> bool:
+    """Rather than tokens or answers of the management node, whose receivers get credit as part of their opening."""
+    address = str(getattr(link.source, "address", ""))
+    return link.is_sender and not address.endswith(("$cbs", "$management"))
 
 
 async def never_striking_fault(pair: PairOnBroker, namespace: str = "secondary") -> None:
@@ -134,7 +166,7 @@ class SyphonHost:
 
         client = ServiceBusClient.from_connection_string(self.pair.secondary.connection_string)
         pump = Pump(name=queue, options=PumpOptions(concurrency=1, renew_for=self.renewed_for), handle=handle)
-        async with client, client.get_queue_receiver(queue) as receiver:
+        async with client, client.get_queue_receiver(queue, client_identifier=HOST_NAME) as receiver:
             try:
                 await pump.run(receiver)
             finally:

@@ -184,19 +184,19 @@ async def test_opened_again_pings_sends_and_the_drain_go_on_and_nothing_was_lost
         await pair.broker.heal(outage)
         for namespace in ("primary", "secondary"):
             await never_striking_fault(pair, namespace)
-        to_primary, to_secondary = count_operations(pair, "primary"), count_operations(pair, "secondary")
-        closed_at = time.time()
-        await until(
-            lambda: _is_past(closed_at + WATCHED_S), seconds=10, what="time has passed in which nothing happens"
-        )
-        assert (20, []) == (len(pair.in_backlog("orders")), pair.in_primary("orders")), "nothing moves while closed"
-        assert 0 == to_primary.total, "no ping, no send"
-        assert to_secondary.total <= HELD_OPERATIONS_MAX, "what is held costs a constant, not a hot loop"
+        with count_operations(pair, "primary") as to_primary, count_operations(pair, "secondary") as to_secondary:
+            closed_at = time.time()
+            await until(
+                lambda: _is_past(closed_at + WATCHED_S), seconds=10, what="time has passed in which nothing happens"
+            )
+            assert (20, []) == (len(pair.in_backlog("orders")), pair.in_primary("orders")), "nothing moves while closed"
+            assert 0 == to_primary.total, "no ping, no send"
+            assert to_secondary.total <= HELD_OPERATIONS_MAX, "what is held costs a constant, not a hot loop"
 
-        await host.post("pair/open", {"reason": "rehearsal is over"})
-        await until(lambda: _all_in_primary(pair, ids), seconds=60, what="the backlog is delivered")
-        await until(lambda: _backlog_is_empty(pair), seconds=30, what="the backlog is empty")
-        assert (True, True) == (to_primary.total > 0, to_secondary.total > 0), "the counts see what happens"
+            await host.post("pair/open", {"reason": "rehearsal is over"})
+            await until(lambda: _all_in_primary(pair, ids), seconds=60, what="the backlog is delivered")
+            await until(lambda: _backlog_is_empty(pair), seconds=30, what="the backlog is empty")
+            assert (True, True) == (to_primary.total > 0, to_secondary.total > 0), "the counts see what happens"
         sent = await bus.send("orders", "after the outage")
         assert "primary" == sent.via.value
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from uuid import UUID
 
 from azure.servicebus import ServiceBusMessage
 
 from local.broker.amqp.codec import decode
-from local.broker.amqp.types import Described, Symbol, Timestamp
+from local.broker.amqp.types import Described, Float32, Int, Short, Symbol, Timestamp, UByte, ULong
 from shared.domain.availability import Event
 from shared.domain.pair import EntityPath
 from shared.paired_sender import PairedSender
@@ -52,8 +54,40 @@ def without_time_to_live(fields: bytes) -> list[object]:
     return [values[0], values[1], *values[3:]]
 
 
+def with_types(properties: Mapping[str, object]) -> dict[str, tuple[type, object]]:
+    """Numbers of different types are equal to each other."""
+    return {name: (type(value), value) for name, value in properties.items()}
+
+
+#: Each as it was written, and as it arrives: without a note of ours, what the SDK makes of a value is all there is to
+#: go by. Plain integers here are longs.
+PROPERTIES_OF_THE_ORIGINAL_CLIENT: dict[str, tuple[object, object]] = {
+    "text": ("kept", "kept"),
+    "int": (Int(7), Int(7)),
+    "large long": (2**40, 2**40),
+    "huge unsigned": (ULong(2**63), ULong(2**63)),
+    "double": (1.5, 1.5),
+    "bool": (True, True),
+    "guid": (UUID(int=5), UUID(int=5)),
+    "bytes": (b"\xff\x00", b"\xff\x00"),
+    "bytes that are text": (b"text", "text"),
+    "small long": (7, Int(7)),
+    "short": (Short(7), Int(7)),
+    "byte": (UByte(7), Int(7)),
+    "float": (Float32(1.5), 1.5),
+    "uri": (Described(Symbol("com.microsoft:uri"), "https://contoso.net"), "https://contoso.net"),
+    "short span": (Described(Symbol("com.microsoft:timespan"), 5), Int(5)),
+    "long span": (Described(Symbol("com.microsoft:timespan"), 3600 * TICKS_A_SECOND), 3600 * TICKS_A_SECOND),
+    "time": (Timestamp(1_700_000_000_123), 1_700_000_000_123),
+    "offset": (Described(Symbol("com.microsoft:datetime-offset"), 638 * 10**15), 638 * 10**15),
+}
+
+
 async def test_messages_of_the_original_client_drain(pair: PairOnBroker) -> None:
-    """Its time spans are described longs, its times timestamps; it knows nothing of our notes on types."""
+    """Its time spans are described longs, its times timestamps; it knows nothing of our notes on types.
+
+    What that costs its rarer types is written in docs/draining.md.
+    """
     pair.create_entities("orders", backlog=1)
     (queue,) = pair.backlog_paths(1)
     later = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
@@ -62,9 +96,7 @@ async def test_messages_of_the_original_client_drain(pair: PairOnBroker) -> None
         "x-ms-sessionid": "session",
         "x-ms-timetolive": Described(Symbol("com.microsoft:timespan"), 3600 * TICKS_A_SECOND),
         "x-ms-scheduledenqueuetimeutc": Timestamp(int(later.timestamp() * 1000)),
-        "text": "kept",
-        "number": 7,
-        "span": Described(Symbol("com.microsoft:timespan"), 5),
+        **{name: written for name, (written, _) in PROPERTIES_OF_THE_ORIGINAL_CLIENT.items()},
     }
     fill(pair, queue, [payload(b"body", application=application, message_id="m", subject="s")])
     async with instance(pair, BACKLOG_QUEUE_COUNT="1") as app, app.host(queue):
@@ -74,9 +106,9 @@ async def test_messages_of_the_original_client_drain(pair: PairOnBroker) -> None
     assert ("m", "session", later.timestamp()) == (content.message_id, content.session_id, content.scheduled_at)
     assert content.time_to_live is not None
     assert 3500 < content.time_to_live <= 3600
-    properties = content.sections().decode_application_properties()
-    assert {"text": "kept", "number": 7} == {name: properties[name] for name in ("text", "number")}
-    assert {"text", "number", "span"} == set(properties)
+    expected = {name: arrives for name, (_, arrives) in PROPERTIES_OF_THE_ORIGINAL_CLIENT.items()}
+    found = content.sections().decode_application_properties()
+    assert with_types(expected) == with_types(found)
 
 
 async def test_the_message_that_woke_the_call_is_as_faithful_as_those_that_are_drained(pair: PairOnBroker) -> None:

@@ -7,6 +7,11 @@ import pytest
 
 from local.host.errors import ConfigurationError
 from local.host.host_json import parse_host_json, read_host_json
+from shared.services.syphon import SyphonOptions
+
+OWN_FILE = Path(__file__).resolve().parents[3] / "host.json"
+#: What a call may need beyond its budget: the end of the batch it is at, and the host's own word on its message.
+TO_END = timedelta(minutes=1)
 
 
 def test_the_smallest_file_gives_the_real_hosts_defaults() -> None:
@@ -74,6 +79,19 @@ def test_unknown_roots_are_warned_about_not_refused() -> None:
 
 
 def test_this_projects_own_file_is_understood() -> None:
-    file = Path(__file__).resolve().parents[3] / "host.json"
-    assert json.loads(file.read_text())["functionTimeout"] == "00:10:00"
-    assert () == read_host_json(file).warnings
+    assert json.loads(OWN_FILE.read_text())["functionTimeout"] == "00:10:00"
+    assert () == read_host_json(OWN_FILE).warnings
+
+
+def test_a_call_of_the_syphon_ends_in_time_and_its_message_stays_locked_until_then() -> None:
+    """A call that reached functionTimeout would cost the whole worker process, with every other call in it."""
+    config = read_host_json(OWN_FILE)
+    assert config.function_timeout is not None
+    assert config.service_bus.max_auto_lock_renewal is not None
+    assert SyphonOptions.call_budget + TO_END < config.function_timeout
+    assert config.function_timeout <= config.service_bus.max_auto_lock_renewal
+
+
+def test_the_host_calls_the_syphon_with_one_message_at_a_time_and_completes_it() -> None:
+    options = read_host_json(OWN_FILE).service_bus
+    assert (1, True, 0) == (options.max_concurrent_calls, options.auto_complete, options.prefetch_count)

@@ -25,6 +25,7 @@ from shared.services.pings import LINKS_MAX, PingFailed, Pings
 from shared.telemetry_events import Pinged
 from tests.support.send_fakes import SharedRows, failed
 from tests.support.send_instances import ORDERS, Instance
+from tests.support.send_services import until
 
 MINUTE = timedelta(minutes=1)
 BILLS = EntityPath("bills")
@@ -122,11 +123,12 @@ async def test_an_entity_is_pinged_once_in_each_interval() -> None:
     assert 3 == len(app.telemetry.of(Pinged))
 
 
+@pytest.mark.parametrize("state", [FactoryState.CLOSED, FactoryState.FAULTED])
 @pytest.mark.parametrize("side", list(Side))
-async def test_nothing_is_pinged_while_a_side_is_closed(side: Side) -> None:
+async def test_nothing_is_pinged_while_a_side_is_closed_or_faulted(side: Side, state: FactoryState) -> None:
     app = PingingInstance()
     await app.lose(ORDERS)
-    app.rows.factories[side] = Factory(state=FactoryState.CLOSED)
+    app.rows.factories[side] = Factory(state=state)
     assert [] == await app.pinger.ping_what_is_due()
     assert [] == app.offices.primary.links
 
@@ -279,11 +281,33 @@ async def test_a_round_begins_no_ping_after_its_time_and_the_next_goes_on(monkey
     assert set(paths) == {event.path for event in app.telemetry.of(Pinged) if isinstance(event, Pinged)}
 
 
+class HeldPings(Pings):
+    """Counts the pings under way, and holds each until the gate is open."""
+
+    def __init__(self, links: Links) -> None:
+        super().__init__(links)
+        self.at_once = self.most_at_once = 0
+        self.gate = asyncio.Event()
+
+    async def all_pass(self, path: EntityPath, keys: Sequence[str], *, seconds: float) -> PingFailed | None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await self.gate.wait()
+        self.at_once -= 1
+        return await super().all_pass(path, keys, seconds=seconds)
+
+
 async def test_many_entities_are_pinged_at_the_same_time_but_not_all() -> None:
     app = PingingInstance()
+    app.pinger._pings = pings = HeldPings(app.offices)
     paths = [EntityPath(f"queue-{n}") for n in range(3 * AT_ONCE_MAX)]
     await app.lose(*paths)
-    assert set(paths) == set(await app.pinger.ping_what_is_due())
+    round_of_pings = asyncio.create_task(app.pinger.ping_what_is_due())
+    await until(lambda: pings.at_once >= AT_ONCE_MAX, seconds=5, what="pings under way")
+    assert AT_ONCE_MAX == pings.at_once
+    pings.gate.set()
+    assert set(paths) == set(await round_of_pings)
+    assert (0, AT_ONCE_MAX) == (pings.at_once, pings.most_at_once)
 
 
 async def test_while_shared_state_is_down_the_entity_is_back_here_at_least() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from functions import health
 from shared.version import VERSION
@@ -17,12 +20,51 @@ print(json.dumps({f.get_function_name(): [json.loads(b) for b in f.get_raw_bindi
 """
 
 
-def test_the_functions_library_indexes_the_app() -> None:
-    done = run_python("-W", "error", "-c", INDEX, settings=example_settings())
+def indexed(settings: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+    done = run_python("-W", "error", "-c", INDEX, settings=settings)
     assert (0, "") == (done.returncode, done.stderr)
-    (trigger,) = [binding for binding in json.loads(done.stdout)["health"] if binding["type"] == "httpTrigger"]
+    functions: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    return functions
+
+
+def test_the_functions_library_indexes_the_app() -> None:
+    (trigger,) = [binding for binding in indexed(example_settings())["health"] if binding["type"] == "httpTrigger"]
     expected = {"route": "health", "authLevel": "ANONYMOUS", "methods": ["GET"]}
     assert expected == {name: trigger[name] for name in expected}
+
+
+def is_of_the_syphon(name: str, bindings: list[dict[str, Any]]) -> bool:
+    return "syphon" in name or any(binding["type"] == "serviceBusTrigger" for binding in bindings)
+
+
+def test_an_app_with_the_syphon_has_one_function_for_each_backlog_queue() -> None:
+    """Of one message at a time, as bytes: a text or JSON body would overwrite what the binding says of the message."""
+    settings = {"ENABLE_SYPHON": "true", "BACKLOG_QUEUE_COUNT": "3", "PRIMARY_NAMESPACE_NAME": "contoso"}
+    functions = indexed({**example_settings(), **settings})
+    expected = {
+        f"syphon_{index}": [
+            {
+                "type": "serviceBusTrigger",
+                "direction": "IN",
+                "name": "message",
+                "queueName": f"contoso/x-servicebus-transfer/{index}",
+                "connection": "ServiceBusSecondary",
+                "dataType": "BINARY",
+                "cardinality": "ONE",
+            }
+        ]
+        for index in range(3)
+    }
+    assert expected == {name: found for name, found in functions.items() if is_of_the_syphon(name, found)}
+
+
+@pytest.mark.parametrize("said", ["false", None], ids=["off", "not set"])
+def test_an_app_without_the_syphon_has_no_function_of_it(said: str | None) -> None:
+    """Nor any other trigger on a queue: it would take messages away from the app that hosts the syphon."""
+    settings = {name: value for name, value in example_settings().items() if name != "ENABLE_SYPHON"}
+    functions = indexed({**settings, "BACKLOG_QUEUE_COUNT": "3", **({"ENABLE_SYPHON": said} if said else {})})
+    assert "ping_primary" in functions
+    assert [] == [name for name, found in functions.items() if is_of_the_syphon(name, found)]
 
 
 def test_libraries_that_tell_of_every_request_are_quiet() -> None:

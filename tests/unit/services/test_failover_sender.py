@@ -24,7 +24,7 @@ from shared.errors import (
     PrimaryFailed,
     Rejected,
 )
-from shared.services import watched_keys
+from shared.services import refresher, watched_keys
 from shared.telemetry_events import FailureCounted, SendAccepted, SendRefused, StateStorageChanged
 from tests.support.send_fakes import SharedRows, failed, letter
 from tests.support.send_instances import ORDERS, QUEUES, Instance, Offices
