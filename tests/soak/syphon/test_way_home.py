@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.send_services import PairOnBroker
-from tests.support.syphon_rehearsal import CRASH, FAULTS, MAY_DUPLICATE, check_ledger, rehearse
+from tests.support.syphon_rehearsal import BACK_S, CRASH, FAULTS, MAY_DUPLICATE, check_ledger, rehearse
 
 MESSAGES = 10_000
 
@@ -25,5 +25,6 @@ async def test_ten_thousand_messages_come_home(
     record_property("came_twice", len(ledger.duplicates))
     record_property("longest_send_s", round(ledger.longest_send_s, 2))
     record_property("back_on_primary_s", round(max(times.values()), 2))
-    check_ledger(ledger, times, may_duplicate=fault in MAY_DUPLICATE)
+    check_ledger(ledger, may_duplicate=fault in MAY_DUPLICATE)
     assert ledger.routes["backlog"] > 0.9 * MESSAGES
+    assert max(times.values()) <= BACK_S, times
