@@ -31,6 +31,7 @@ PAUSE_S = 0.4
 #: A busy machine wakes a task a little late; the deadline itself is not stretched by it.
 SLACK_S = 0.5
 WARM_S = 1.0
+LOOK_S = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +96,22 @@ class Row:
     duplicates: int = 0
     longest_s: float = 0.0
     problems: list[str] = field(default_factory=list)
+    #: What was wrong and may be the machine's doing: attempts have their time, whoever uses it.
+    late: list[str] = field(default_factory=list)
+    #: By how much the machine woke a task too late, at worst.
+    lag_s: float = 0.0
+
+    @property
+    def is_starved(self) -> bool:
+        """Nothing can be said of what depends on time."""
+        return bool(self.late) and self.lag_s > SLACK_S
 
     def text(self) -> str:
         divert = "on" if self.config.divert else "off"
         return (
             f"{self.fault:<24}{self.config.interval.total_seconds():>5.0f} s  {divert:<7}{self.accepted:>8}"
             f"{self.primary:>9}{self.backlog:>9}{self.refused:>9}{self.duplicates:>7}{self.longest_s:>10.2f} s"
-            f"  {'ok' if not self.problems else '; '.join(self.problems)}"
+            f"  {'; '.join([*self.problems, *self.late]) or 'ok'}"
         )
 
 
@@ -123,8 +133,11 @@ def settings(config: Config) -> dict[str, str]:
 
 async def storm(
     bus: PairedSender, ledger: Ledger, others: Ledger, break_it: Callable[[], Awaitable[None]], seconds: float
-) -> None:
-    """Senders that never pause for an answer of their neighbours; the fault comes while all of them are at work."""
+) -> float:
+    """Senders that never pause for an answer of their neighbours; the fault comes while all of them are at work.
+
+    By how much the machine woke a task too late, at worst.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + WARM_S + seconds
     numbers = itertools.count()
@@ -135,11 +148,20 @@ async def storm(
             await target.send(bus, path, f"{path}-{next(numbers)}")
             await asyncio.sleep(PAUSE_S * rng.uniform(0.5, 1.5))
 
+    async def worst_lag() -> float:
+        worst = 0.0
+        while (looked := loop.time()) < end:
+            await asyncio.sleep(LOOK_S)
+            worst = max(worst, loop.time() - looked - LOOK_S)
+        return worst
+
     tasks = [asyncio.create_task(sender(ledger, ORDERS)) for _ in range(SENDERS)]
     tasks += [asyncio.create_task(sender(others, OTHERS)) for _ in range(3)]
+    lag = asyncio.create_task(worst_lag())
     await asyncio.sleep(WARM_S)
     await break_it()
     await asyncio.gather(*tasks)
+    return await lag
 
 
 async def run_cell(pair: PairOnBroker, fault: Fault, config: Config) -> Row:
@@ -152,17 +174,18 @@ async def run_cell(pair: PairOnBroker, fault: Fault, config: Config) -> Row:
     async with PairedSender(pair.settings(**settings(config)), create_queues=False) as bus:
         for target, path in ((ledger, ORDERS), (others, OTHERS)):
             await target.send(bus, path, f"{path}-first")
-        await storm(bus, ledger, others, break_it, config.seconds)
+        lag_s = await storm(bus, ledger, others, break_it, config.seconds)
         failed_over = isinstance(bus.runtime.state.availability(ORDERS), Unavailable)
         # What was held back arrives now, as it would after an outage.
         await pair.broker.heal()
     row = judge(fault, config, ledger, *pair.where(ORDERS))
+    row.lag_s = lag_s
     if failed_over is not fault.fails_over:
-        row.problems.append("failed over" if failed_over else "did not fail over")
+        row.late.append("failed over" if failed_over else "did not fail over")
     if fault.spares_others and {Route.PRIMARY} != set(others.accepted.values()) | {Route.PRIMARY}:
-        row.problems.append("others were diverted")
+        row.late.append("others were diverted")
     if fault.spares_others and others.refused:
-        row.problems.append(f"others were refused: {Counter(others.refused.values())}")
+        row.late.append(f"others were refused: {Counter(others.refused.values())}")
     return row
 
 
@@ -180,15 +203,16 @@ async def run_crash(pair: PairOnBroker, folder: Path, fault: Fault, config: Conf
         async with PairedSender(chosen, create_queues=False) as bus:
             for target, path in ((ledger, ORDERS), (others, OTHERS)):
                 await target.send(bus, path, f"{path}-first")
-            await storm(bus, ledger, others, break_it, config.seconds)
+            lag_s = await storm(bus, ledger, others, break_it, config.seconds)
             failed_over = isinstance(bus.runtime.state.availability(ORDERS), Unavailable)
             await asyncio.to_thread(primary.start)
             await bus.runtime.state.mark(ORDERS, Event.MARKED_HEALTHY, "restarted")
             await ledger.send(bus, ORDERS, "after-restart")
         in_primary = Counter(await primary.message_ids(ORDERS))
     row = judge(fault, config, ledger, in_primary, pair.where(ORDERS, primary=False)[1])
+    row.lag_s = lag_s
     if not failed_over:
-        row.problems.append("did not fail over")
+        row.late.append("did not fail over")
     if ledger.accepted.get("after-restart") is not Route.PRIMARY:
         row.problems.append("did not return to the primary")
     return row
@@ -215,14 +239,17 @@ def judge(fault: Fault, config: Config, ledger: Ledger, primary: Counter[str], b
     ]
     checks = {
         f"{len(lost)} accepted messages are missing": bool(lost),
-        "a call outlasted its deadline": ledger.longest_s > SEND_DEADLINE_S + SLACK_S,
         "twice without having been told": bool(twice - ledger.possible_duplicates - ledger.indefinite),
         "twice where no answer was lost": bool(twice) and not fault.loses_answers,
         "stored though refused for good": bool(stored.keys() & ledger.refused.keys() - ledger.indefinite),
         "stored though never sent": bool(stored.keys() - ledger.accepted.keys() - ledger.refused.keys()),
-        "refused while failover was engaged": fault.fails_over and config.divert and bool(ledger.refused),
-        "diverted for no fault of the service": not fault.fails_over and bool(backlog),
         "nothing was accepted": not ledger.accepted,
     }
+    in_time = {
+        "a call outlasted its deadline": ledger.longest_s > SEND_DEADLINE_S + SLACK_S,
+        "refused while failover was engaged": fault.fails_over and config.divert and bool(ledger.refused),
+        "diverted for no fault of the service": not fault.fails_over and bool(backlog),
+    }
     row.problems = [text for text, is_wrong in checks.items() if is_wrong]
+    row.late = [text for text, is_wrong in in_time.items() if is_wrong]
     return row

@@ -16,6 +16,8 @@ from tests.support.send_services import pair_on_broker
 
 #: Cells mostly wait; more of them at once would keep each other from running.
 CELLS_AT_ONCE = 4
+#: A cell that the machine starved is run again, by itself.
+AGAIN_MAX = 3
 ORDERS = {"entity": "orders"}
 FAULTS = [
     Fault(name="refused", spec={"kind": "refuse"}, loses_answers=True, spares_others=False),
@@ -64,14 +66,19 @@ async def test_no_fault_loses_an_accepted_message(
 ) -> None:
     at_once = asyncio.Semaphore(CELLS_AT_ONCE)
 
-    async def run(number: int, fault: Fault, config: Config) -> Row:
+    async def run(name: str, fault: Fault, config: Config) -> Row:
         async with at_once, pair_on_broker(storage) as pair:
             if fault is CRASH:
-                return await run_crash(pair, tmp_path / str(number), fault, config)
+                return await run_crash(pair, tmp_path / name, fault, config)
             return await run_cell(pair, fault, config)
 
-    rows = await asyncio.gather(*(run(number, *cell) for number, cell in enumerate(cells)))
+    rows = await asyncio.gather(*(run(f"{place}", *cell) for place, cell in enumerate(cells)))
+    starved: list[str] = []
+    for again in range(AGAIN_MAX):
+        for place in [place for place, row in enumerate(rows) if row.is_starved and not row.problems]:
+            starved.append(f"run again, since tasks were woken {rows[place].lag_s:.1f} s late: {rows[place].text()}")
+            rows[place] = await run(f"{place}-{again}", *cells[place])
     record_property("cells", len(rows))
-    record_property("table", "\n".join([HEADING, *(row.text() for row in rows)]))
+    record_property("table", "\n".join([HEADING, *(row.text() for row in rows), *starved]))
     gc.collect()
-    assert [] == [row.text() for row in rows if row.problems]
+    assert [] == [row.text() for row in rows if row.problems or row.late]
