@@ -227,7 +227,8 @@ class FailoverSender:
         if not self._facts.is_told(path):
             # An instance that has just started: one sick key of its first messages is no reason to fail over all.
             await self._facts.learnt(path, seconds=min(left_s / 4, FACTS_SECONDS_MAX))
-            journey.keys = self._facts.keys_of(path, journey.messages)
+        # Since it set out, somebody else may have been told.
+        journey.keys = self._facts.keys_of(path, journey.messages)
         if not self._facts.is_partitioned(path):
             return path
         if failed.tried:

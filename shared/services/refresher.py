@@ -10,6 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from shared.bounded import CLOSE_SECONDS_MAX, give_up
+
 _LOGGER = logging.getLogger(__name__)
 
 #: How long the first use waits for shared state; it goes on without after that.
@@ -30,16 +32,31 @@ class Refresher:
         self._first_load = asyncio.Event()
         self._hurry = asyncio.Event()
         self._used_at = 0.0
+        #: When the first load is not waited for any more.
+        self._go_on_at = 0.0
 
     def is_fresh(self, now: float) -> bool:
-        """Whether refreshing is under way; `now`, in the loop's time, keeps it so. For those who cannot wait."""
+        """Whether refreshing is under way and nothing is to be waited for; `now`, in the loop's time, keeps it so."""
         self._used_at = now
+        return self._is_running and (self._first_load.is_set() or now >= self._go_on_at)
+
+    @property
+    def _is_running(self) -> bool:
         return self._task is not None and not self._task.done()
 
     async def in_use(self) -> None:
-        """Free of any wait, except for the first load."""
-        if not self.is_fresh(asyncio.get_running_loop().time()):
-            await self._start()
+        """Free of any wait, except for the first load, for which everybody waits."""
+        now = asyncio.get_running_loop().time()
+        if self.is_fresh(now):
+            return
+        is_first = not self._is_running
+        if is_first:
+            self._start(now)
+        try:
+            await asyncio.wait_for(self._first_load.wait(), max(self._go_on_at - now, 0.0))
+        except TimeoutError:
+            if is_first:
+                _LOGGER.warning("shared state did not load within %s s; sending goes on", FIRST_LOAD_SECONDS_MAX)
 
     def hurry(self) -> None:
         """There is something of ours to carry to the others."""
@@ -48,16 +65,13 @@ class Refresher:
     async def stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+            give_up(task)
+            await asyncio.wait([task], timeout=CLOSE_SECONDS_MAX)
 
-    async def _start(self) -> None:
+    def _start(self, now: float) -> None:
         self._first_load.clear()
+        self._go_on_at = now + FIRST_LOAD_SECONDS_MAX
         self._task = asyncio.create_task(self._keep_fresh(), name="pair state")
-        try:
-            await asyncio.wait_for(self._first_load.wait(), FIRST_LOAD_SECONDS_MAX)
-        except TimeoutError:
-            _LOGGER.warning("shared state did not load within %s s; sending goes on without", FIRST_LOAD_SECONDS_MAX)
 
     async def _keep_fresh(self) -> None:
         loop = asyncio.get_running_loop()
