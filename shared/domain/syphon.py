@@ -244,7 +244,8 @@ class Drain:
 
 #: Weight of the latest measurement a second after the one before; older ones fade.
 _SMOOTHING_S = 10.0
-
+#: A first batch is no measure of the speed: what was sent at once counts as sent in a second.
+_FIRST_S = 1.0
 
 #: After so long without a message, nothing moves: a rate that only fades would promise an end some day.
 STILL_AFTER = timedelta(seconds=30)
@@ -257,7 +258,9 @@ def advance(drain: Drain, *, forwarded: int, now: datetime) -> Drain:
     if elapsed <= 0:
         return replace(drain, forwarded=drain.forwarded + forwarded, moved_at=moved_at)
     weight = min(elapsed / _SMOOTHING_S, 1.0)
-    rate = forwarded / elapsed if drain.rate == 0.0 else (1 - weight) * drain.rate + weight * (forwarded / elapsed)
+    is_first = drain.rate == 0.0
+    rate_now = forwarded / max(elapsed, _FIRST_S if is_first else 0.0)
+    rate = rate_now if is_first else (1 - weight) * drain.rate + weight * rate_now
     if moved_at is None or now - moved_at >= STILL_AFTER:
         rate = 0.0
     return replace(drain, at=now, forwarded=drain.forwarded + forwarded, rate=rate, moved_at=moved_at)

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from datetime import datetime, timedelta
 
-from shared.domain.availability import Unavailable
+from shared.domain.availability import Available
 from shared.domain.pair import EntityPath
+from shared.domain.syphon import as_of_now
 from shared.ports import AdminFailed, AdminRefused, Clock, Instruments, QueueAdmin, QueueDepth
 from shared.services.pair_state import PairState
 
@@ -47,7 +48,7 @@ class BacklogGauge:
 
     def _is_anything_out(self) -> bool:
         watched = [*self._state.entities(), *self._state.key_lanes()]
-        return any(isinstance(availability, Unavailable) for _, availability in watched)
+        return any(not isinstance(availability, Available) for _, availability in watched)
 
     def _is_quiet(self, queue: EntityPath, now: datetime) -> bool:
         asked_at, depth = self._known.get(queue, (now, None))
@@ -55,7 +56,8 @@ class BacklogGauge:
         return is_empty and not self._rate(queue) and now - asked_at < EVERY_WHEN_QUIET
 
     def _rate(self, queue: EntityPath) -> float:
-        return next((drain.rate for drain in self._state.drains if drain.queue == queue), 0.0)
+        now = self._clock.now()
+        return next((as_of_now(drain, now).rate for drain in self._state.drains if drain.queue == queue), 0.0)
 
     async def _measure(self, queue: EntityPath, at_once: asyncio.Semaphore) -> None:
         """A queue that cannot be asked has no figure, which shows."""

@@ -121,22 +121,25 @@ class Desk:
             self._drains[queue] = replace(known, at=now, rate=0.0)
         return self._drains[queue]
 
-    async def report(self, queue: EntityPath, *, waiting_for: Iterable[EntityPath] = (), at_once: bool = False) -> None:
+    async def report(self, queue: EntityPath, *, waiting_for: Iterable[EntityPath] = ()) -> None:
         """Tells shared state how far the queue has come, now and then; that it cannot be told stops nothing."""
         now = self.clock.now()
         saved_at = self._saved_at.get(queue)
-        if not at_once and saved_at is not None and now - saved_at < SAVE_EVERY:
+        if saved_at is not None and now - saved_at < SAVE_EVERY:
             return
         drain = advance(self._drain(queue), forwarded=self._moved.pop(queue, 0), now=now)
-        drain = replace(drain, waiting_for=tuple(sorted(waiting_for)))
-        self._drains[queue], self._saved_at[queue] = drain, now
+        await self._save(replace(drain, waiting_for=tuple(sorted(waiting_for))))
+
+    async def _save(self, drain: Drain) -> None:
+        self._drains[drain.queue], self._saved_at[drain.queue] = drain, drain.at
         try:
             await self._store.save_drain(drain)
         except StorageTrouble as error:
-            _LOGGER.info("syphon: progress of %s could not be shared: %s", queue, error)
+            _LOGGER.info("syphon: progress of %s could not be shared: %s", drain.queue, error)
 
     async def stopped(self, queue: EntityPath) -> None:
         """Nothing moves any more."""
-        if queue in self._drains and self._drains[queue].rate:
-            self._drains[queue] = replace(self._drains[queue], rate=0.0)
-            await self.report(queue, at_once=True)
+        drain = self._drains.get(queue)
+        if drain is not None and (drain.rate or self._moved.get(queue)):
+            drain = advance(drain, forwarded=self._moved.pop(queue, 0), now=self.clock.now())
+            await self._save(replace(drain, rate=0.0, waiting_for=()))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,9 +36,9 @@ class Admin:
         return QueueDepth(active=self.active, dead_lettered=0)
 
 
-def known(*, rate: float = 0.0) -> Any:
+def known(*, rate: float = 0.0, at: datetime = NOON) -> Any:
     """Of shared state, what the gauge looks at."""
-    drains = (Drain(queue=QUEUES[0], at=NOON, rate=rate),)
+    drains = (Drain(queue=QUEUES[0], at=at, rate=rate),)
     entities: list[tuple[EntityPath, Availability]] = [(EntityPath("orders"), Available())]
     return SimpleNamespace(
         rotation=Rotation(queues=QUEUES), drains=drains, out=entities, entities=lambda: entities, key_lanes=list
@@ -64,6 +64,15 @@ async def test_an_empty_queue_is_asked_four_times_an_hour_while_every_entity_is_
     assert 0 == memory.figures("pair.backlog.depth")[(QUEUES[0], "active")]
 
 
+async def test_what_a_drain_told_before_it_ended_does_not_keep_the_gauge_awake() -> None:
+    """A process that was killed never said that nothing moves any more."""
+    admin, clock, memory = Admin(active=0), FakeClock(), InMemory()
+    gauge = made(admin, clock, memory, known(rate=370.0))
+    await minutes_pass(gauge, clock, 60)
+    assert 4 == admin.asked.count(QUEUES[0])
+    assert {(QUEUES[0],): 0.0} == memory.figures("pair.drain.rate")
+
+
 @pytest.mark.parametrize("what", ["an entity is out", "messages move", "messages wait"])
 async def test_where_messages_may_come_an_empty_queue_is_asked_each_minute(what: str) -> None:
     admin, clock, memory, state = Admin(active=0), FakeClock(), InMemory(), known()
@@ -73,7 +82,8 @@ async def test_where_messages_may_come_an_empty_queue_is_asked_each_minute(what:
         case "an entity is out":
             state.out[0] = (EntityPath("orders"), Unavailable(since=NOON, reason="test"))
         case "messages move":
-            state.drains = known(rate=3.0).drains
+            # Whoever drains tells every few seconds.
+            state.drains = known(rate=3.0, at=clock.now() + timedelta(minutes=10)).drains
         case "messages wait":
             await minutes_pass(gauge, clock, 13)
             admin.active = 7
@@ -88,13 +98,13 @@ async def test_the_backlog_is_measured_once_a_minute_and_what_cannot_be_asked_ha
     admin, clock, memory = Admin(), FakeClock(), InMemory()
     gauge = made(admin, clock, memory, known(rate=12.5))
     await gauge.measure_if_due()
+    assert {(QUEUES[0],): 12.5} == memory.figures("pair.drain.rate")
     clock.advance(timedelta(seconds=59))
     await gauge.measure_if_due()
     assert [*QUEUES] == admin.asked
     clock.advance(timedelta(seconds=1))
     await gauge.measure_if_due()
     assert [*QUEUES] * 2 == admin.asked
-    assert {(QUEUES[0],): 12.5} == memory.figures("pair.drain.rate")
     assert 3 == memory.figures("pair.backlog.depth")[(QUEUES[0], "active")]
 
 
