@@ -82,7 +82,7 @@ class Call:
         self._passes = Passes()
         #: While the host holds this call's message, it is what calls the syphon again.
         self._holds = True
-        #: The destination that the call's message waits for.
+        #: The destination that the call's message waits for, if that is what it does.
         self._held_by: EntityPath | None = None
         self._bell_hangs = False
         #: Two batches that are settled at the same time may both come upon the first message that is put aside.
@@ -135,6 +135,7 @@ class Call:
             await self._look_after_others(self._desk.clock.now())
             return False
         verdict = self._judge(own)
+        self._held_by = verdict.destination if isinstance(verdict, Wait) else None
         match verdict:
             case Forward():
                 return await self._forward(own, verdict)
@@ -146,8 +147,7 @@ class Call:
             case Ring():
                 await self._look_after_others(own.enqueued_at)
                 return self._watch.nothing_is_aside
-            case Wait(destination=destination):
-                self._held_by = destination
+            case Wait():
                 await self._look_after_others(own.enqueued_at)
                 return False
 
@@ -156,9 +156,8 @@ class Call:
     async def _forward(self, own: BacklogMessage, verdict: Forward) -> bool:
         if is_key_lane(verdict.destination):
             # Older messages of the key may be aside since an earlier call; they go first.
-            await self._watch.look_from_start(LAST_LOOKS)
-            await self._recover()
-            if self._drainer.aside.has(verdict.destination):
+            await self._recover(key_lane=verdict.destination)
+            if not self._drainer.knows_aside or self._drainer.aside.has(verdict.destination):
                 return False
         ready = self._drainer.ready(own, verdict)
         self._queue.prepare()
@@ -250,10 +249,20 @@ class Call:
             is_past = await self._drain(target=target)
             self._watch.look_on_from(target + 1 if is_past else target)
 
-    async def _recover(self) -> None:
-        """Fetches what was put aside for destinations that take messages again."""
+    async def _find_aside(self) -> None:
+        """Messages of keys that earlier calls put aside: all of them are known before a younger one goes."""
+        if not self._drainer.knows_aside:
+            self._drainer.knows_aside = await self._watch.look_at_all(until=self._ends)
+
+    async def _recover(self, *, key_lane: EntityPath | None = None) -> None:
+        """Fetches what was put aside for destinations that take messages again; `key_lane`: one that is about to go."""
         aside = self._drainer.aside
+        lanes = [*([key_lane] if key_lane else []), *filter(is_key_lane, aside.destinations())]
+        if lanes or self._desk.state.key_lanes():
+            await self._find_aside()
         for path in aside.destinations():
+            if is_key_lane(path) and not self._drainer.knows_aside:
+                continue
             while self._may_go(path) and (numbers := aside.take(path, self._drainer.batch_size)):
                 taken = await self._watch.take_aside(numbers)
                 await self._drainer.handle(taken, past_waiting=False)
@@ -342,7 +351,15 @@ class Call:
         elif self._watch.nothing_is_aside:
             await self._queue.complete([self._bell])
         else:
-            await self._queue.release([self._bell])
+            await self._release(self._bell)
+
+    async def _release(self, bell: BacklogMessage) -> None:
+        """One whose lock is over may be gone, to somebody who saw nothing aside: a bell too many does no harm."""
+        gone: list[BacklogMessage] = []
+        await self._queue.release([bell], lambda message, released: None if released else gone.append(message))
+        if gone:
+            self._bell, self._bell_hangs = None, False
+            await self._hang_bell()
 
     async def _put(self, message: Message) -> None:
         """Into the backlog queue itself; BacklogTrouble if it is not known to be there."""

@@ -81,6 +81,13 @@ class Watch:
         while self.target is None and not self.is_complete and asyncio.get_running_loop().time() < until:
             await self._look_on()
 
+    async def look_at_all(self, *, until: float) -> bool:
+        """Look after look to the end of the queue, whatever is found; whether there was the time for it."""
+        self.start_again()
+        while not self.is_complete and asyncio.get_running_loop().time() < until:
+            await self._look_on()
+        return self.is_complete
+
     async def look_from_start(self, looks: int) -> None:
         self.start_again()
         for _ in range(looks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from datetime import timedelta
 
@@ -10,11 +11,12 @@ from shared.services.syphon_drain import BATCH_MAX
 from shared.services.syphon_settling import BATCHES_MAX
 from tests.support.broker import payload
 from tests.support.send_services import PairOnBroker, until
-from tests.support.syphon_services import backlog_payload, create_backlog, fill, ids, instance
+from tests.support.syphon_services import backlog_payload, create_backlog, dead_letters, fill, ids, instance
 
 #: More waiting messages than a pass takes before it stops looking for others among them.
 FAR_APART = 1_200
 GROUPS = 4
+TICKS_A_SECOND = 10_000_000
 
 
 async def test_messages_far_apart_among_those_of_a_dead_destination_are_home_within_a_minute(
@@ -54,6 +56,26 @@ async def test_the_calls_own_message_does_not_wait_until_the_whole_queue_is_gone
             await app.healthy("own")
             await until(lambda: ids(pair, "own"), seconds=30, what="the call's own message")
             assert len(ids(pair, "alive")) < 100, "it could go long before the others were through"
+
+
+async def test_a_calls_message_that_expired_in_the_outage_holds_nobody_up(pair: PairOnBroker) -> None:
+    """Its copy is behind all the others; the first of a queue is its oldest, so after a long outage that is usual."""
+    pair.create_entities("orders", backlog=1)
+    (queue,) = pair.backlog_paths(1)
+    fill(pair, queue, [backlog_payload("orders", "own", transfer={"x-ms-timetolive": TICKS_A_SECOND})])
+    fill(pair, queue, [backlog_payload("orders", f"m-{n}") for n in range(600)])
+    expired_at = time.monotonic() + 1
+    async with instance(pair, BACKLOG_QUEUE_COUNT="1") as app:
+        await app.unavailable("orders")
+        async with app.host(queue) as host:
+            await until(lambda: host.calls, seconds=10, what="a call that waits for its entity")
+            # Once it looked around in vain, so that this is what it waits for.
+            await until(lambda: time.monotonic() > expired_at + 2, seconds=10, what="the end of its message's time")
+            await app.healthy("orders")
+            await until(lambda: app.waiting(queue) == 0, seconds=45, what="an empty backlog")
+            assert [] == host.errors
+    assert Counter({f"m-{n}": 1 for n in range(600)}) == ids(pair, "orders")
+    assert ["own"] == [name for name, _, _ in dead_letters(pair, queue)]
 
 
 async def test_a_bell_whose_lock_ended_while_the_queue_was_drained_still_rings(pair: PairOnBroker) -> None:
