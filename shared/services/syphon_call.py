@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -157,7 +158,7 @@ class Call:
         if is_key_lane(verdict.destination):
             # Older messages of the key may be aside since an earlier call; they go first.
             await self._recover(key_lane=verdict.destination)
-            if not self._drainer.knows_aside or self._drainer.aside.has(verdict.destination):
+            if not self._drainer.has_found(verdict.destination) or self._drainer.aside.has(verdict.destination):
                 return False
         ready = self._drainer.ready(own, verdict)
         self._queue.prepare()
@@ -249,19 +250,23 @@ class Call:
             is_past = await self._drain(target=target)
             self._watch.look_on_from(target + 1 if is_past else target)
 
-    async def _find_aside(self) -> None:
-        """Messages of keys that earlier calls put aside: all of them are known before a younger one goes."""
-        if not self._drainer.knows_aside:
-            self._drainer.knows_aside = await self._watch.look_at_all(until=self._ends)
+    async def _find_aside(self, lanes: Sequence[EntityPath]) -> None:
+        """Messages of keys that earlier calls put aside: all of them are known before a younger one goes.
+
+        While a key does not take messages, none of it goes, and looking through the whole queue can wait.
+        """
+        watched = [lane for lane, _ in self._desk.state.key_lanes()]
+        healed = {lane.lower() for lane in (*lanes, *watched) if self._desk.takes_messages(lane)}
+        self._drainer.found_lanes &= healed
+        if healed - self._drainer.found_lanes and await self._watch.look_at_all(until=self._ends):
+            self._drainer.found_lanes = healed
 
     async def _recover(self, *, key_lane: EntityPath | None = None) -> None:
         """Fetches what was put aside for destinations that take messages again; `key_lane`: one that is about to go."""
         aside = self._drainer.aside
-        lanes = [*([key_lane] if key_lane else []), *filter(is_key_lane, aside.destinations())]
-        if lanes or self._desk.state.key_lanes():
-            await self._find_aside()
+        await self._find_aside([*([key_lane] if key_lane else []), *filter(is_key_lane, aside.destinations())])
         for path in aside.destinations():
-            if is_key_lane(path) and not self._drainer.knows_aside:
+            if is_key_lane(path) and not self._drainer.has_found(path):
                 continue
             while self._may_go(path) and (numbers := aside.take(path, self._drainer.batch_size)):
                 taken = await self._watch.take_aside(numbers)

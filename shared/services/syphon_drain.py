@@ -111,8 +111,8 @@ class Drainer:
         self._before_aside = before_aside
         #: What is known to be aside in this queue.
         self.aside = Aside()
-        #: Whether that is everything: other calls put messages aside before, and younger ones of their keys go later.
-        self.knows_aside = False
+        #: Keys, in lower case, of which that is everything: other calls put messages aside before, which go first.
+        self.found_lanes: set[str] = set()
         #: Batches with messages that wait and are not where they are to wait yet, by destination.
         self._on_their_way: Counter[EntityPath] = Counter()
         self._at_once = asyncio.Semaphore(DESTINATIONS_AT_ONCE_MAX)
@@ -180,10 +180,14 @@ class Drainer:
                     sorted_.bells.append(message)
         return sorted_
 
+    def has_found(self, lane: EntityPath) -> bool:
+        return lane.lower() in self.found_lanes
+
     def _would_overtake(self, message: BacklogMessage, destination: EntityPath) -> bool:
         """Older messages of the same key are aside, on their way there, or not known of: it must go after them."""
-        is_held = not self.knows_aside or self.aside.has(destination) or self._on_their_way[destination] > 0
-        return is_key_lane(destination) and not message.is_deferred and is_held
+        if message.is_deferred or not is_key_lane(destination):
+            return False
+        return not self.has_found(destination) or self.aside.has(destination) or self._on_their_way[destination] > 0
 
     def ready(self, backlog: BacklogMessage, verdict: Forward) -> Ready:
         message = verdict.message

@@ -101,7 +101,7 @@ async def test_a_key_that_comes_back_while_its_older_messages_go_aside_waits_for
             await send(app, str(number), KEY)
         assert 4 == len(pair.in_backlog())
         mine = drainer(app, path)
-        mine.knows_aside = True
+        mine.found_lanes = {key_lane(ORDERS, KEY).lower()}
         try:
             older, is_put_aside = await mine.send(await mine._queue.take(2, 5.0), past_waiting=True)
             await pair.broker.heal(fault)
