@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import random
 import socket
 from dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
+#: Below those that systems give to outgoing connections, which would take one in the second before a server does.
+QUIET = range(20_000, 32_768)
+TRIES_MAX = 100
 
 
 class PortTaken(Exception):
@@ -30,19 +34,24 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     """Whether a server could listen there now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                return False
-            raise
+        return _bound(probe, port, host)
+
+
+def _bound(probe: socket.socket, port: int, host: str = LOOPBACK) -> bool:
+    try:
+        probe.bind((host, port))
+    except OSError as error:
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return False
+        raise
     return True
 
 
 class PortPicker:
     """Hands out ports, each once."""
 
-    def __init__(self) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._rng = rng or random.Random()
         self._given: set[int] = set()
         self._held: list[socket.socket] = []
 
@@ -63,8 +72,11 @@ class PortPicker:
         """A free port; the probing socket stays open until `release`, so that no port comes twice."""
         probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((LOOPBACK, 0))
         self._held.append(probe)
+        for number in self._rng.sample(QUIET, TRIES_MAX):
+            if number not in self._given and _bound(probe, number):
+                return number
+        probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
 
     def release(self) -> None:

@@ -11,7 +11,7 @@ from local.__main__ import parse_arguments, read_options
 from local.host.__main__ import parse_arguments as parse_host_arguments
 from local.stack.console import Console
 from local.stack.options import Side, StackOptions
-from local.stack.ports import Port, PortPicker, PortTaken
+from local.stack.ports import QUIET, Port, PortPicker, PortTaken
 from local.stack.stack import Stack, StackError
 from local.stack.summary import first_curl
 
@@ -46,6 +46,13 @@ def test_no_port_is_handed_out_twice() -> None:
     numbers = [picker.pick(str(n), 0, 0).number for n in range(20)]
     picker.release()
     assert 20 == len(set(numbers))
+
+
+def test_no_port_is_handed_out_that_an_outgoing_connection_may_take_before_a_server_does() -> None:
+    picker = PortPicker()
+    numbers = [picker.pick(str(n), 0, 0).number for n in range(20)]
+    picker.release()
+    assert all(number in QUIET for number in numbers)
 
 
 @pytest.mark.parametrize(
