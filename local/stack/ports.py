@@ -50,8 +50,7 @@ def _bound(probe: socket.socket, port: int, host: str = LOOPBACK) -> bool:
 class PortPicker:
     """Hands out ports, each once."""
 
-    def __init__(self, rng: random.Random | None = None) -> None:
-        self._rng = rng or random.Random()
+    def __init__(self) -> None:
         self._given: set[int] = set()
         self._held: list[socket.socket] = []
 
@@ -73,7 +72,7 @@ class PortPicker:
         probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._held.append(probe)
-        for number in self._rng.sample(QUIET, TRIES_MAX):
+        for number in random.sample(QUIET, TRIES_MAX):
             if number not in self._given and _bound(probe, number):
                 return number
         probe.bind((LOOPBACK, 0))

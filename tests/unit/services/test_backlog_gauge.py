@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared import composition
-from shared.domain.availability import Availability, Available, Unavailable
+from shared.domain.availability import Availability, Available, Suspect, Unavailable
 from shared.domain.pair import EntityPath
 from shared.domain.rotation import Rotation
 from shared.domain.syphon import Drain
@@ -73,7 +73,7 @@ async def test_what_a_drain_told_before_it_ended_does_not_keep_the_gauge_awake()
     assert {(QUEUES[0],): 0.0} == memory.figures("pair.drain.rate")
 
 
-@pytest.mark.parametrize("what", ["an entity is out", "messages move", "messages wait"])
+@pytest.mark.parametrize("what", ["an entity is out", "an entity is suspect", "messages move", "messages wait"])
 async def test_where_messages_may_come_an_empty_queue_is_asked_each_minute(what: str) -> None:
     admin, clock, memory, state = Admin(active=0), FakeClock(), InMemory(), known()
     gauge = made(admin, clock, memory, state)
@@ -81,6 +81,9 @@ async def test_where_messages_may_come_an_empty_queue_is_asked_each_minute(what:
     match what:
         case "an entity is out":
             state.out[0] = (EntityPath("orders"), Unavailable(since=NOON, reason="test"))
+        case "an entity is suspect":
+            # Where the pair diverts while in doubt, its messages are in the backlog already.
+            state.out[0] = (EntityPath("orders"), Suspect(since=NOON, reason="test"))
         case "messages move":
             # Whoever drains tells every few seconds.
             state.drains = known(rate=3.0, at=clock.now() + timedelta(minutes=10)).drains
